@@ -1,12 +1,13 @@
-//! Waiting for a turn. A [`Wait`] says how long, and the caller's runtime sleeps.
+//! Waiting for a turn. A [`Wait`] says how long a request may wait, and the caller's runtime does the sleeping.
 //!
 //! If the word has room, a waiting request gets its place in the word at the moment at which it asks. There is no queue
-//! in memory, nothing has to be woken, and no request can overtake. The request only waits for its time to come. A
-//! caller that gives up gives its place back, if it is the last place.
+//! in memory, no request has to be woken, and none can overtake another. The request only waits for its time to come. A
+//! caller that gives up gives its place back, if no other request has a place behind it.
 //!
-//! A window has no later places, the word of a key has room for few places, and a key without a cell has none. In these
-//! cases a request sleeps until it would be admitted, and asks again. It holds nothing meanwhile, so it owes nothing
-//! when it is dropped, and other requests may come first. [`WaitBudget`] keeps the bound.
+//! Some requests find no place: a window has no later places, the word of a key has room for few, and a key without a
+//! cell has no word at all. In these cases a request sleeps until it would be admitted, and asks again. It holds
+//! nothing meanwhile, so it owes nothing when it is dropped, and other requests may come first. [`WaitBudget`] keeps
+//! the time that is left of the longest wait.
 
 use std::time::Duration;
 
@@ -18,12 +19,12 @@ use crate::sync::{Fault, planted};
 use crate::verb::Verb;
 use crate::wait::{Wait, WaitBudget};
 
-/// A step of a request that waits: see [`WaitBudget::step`].
+/// The result of one step of a waiting request: see [`WaitBudget::step`].
 #[derive(Debug)]
 pub enum WaitStep {
-    /// The request has its place. It may go when [`Reservation::ready_at`] has come.
+    /// The request has its place. It may proceed at [`Reservation::ready_at`].
     Place(Reservation),
-    /// The request holds nothing, and asks again after this time.
+    /// The request holds no place, and has to ask again after this time.
     Later(Duration),
 }
 
@@ -32,7 +33,7 @@ impl WaitBudget {
     /// to sleep before the next step. The budget was made when the request came ([`wait_budget`](Entry::wait_budget)).
     ///
     /// # Errors
-    /// The denial, if there is no turn within the wait.
+    /// Returns the denial if the request cannot get its turn within the wait.
     ///
     /// ```
     /// use std::time::Duration;
@@ -64,23 +65,23 @@ impl WaitBudget {
             Err(denial) => denial,
             place => return place,
         };
-        // A request with a bound on the units before it does not ask again, since requests that ask again are in no
-        // word and cannot be counted. A request that no instant would admit does not ask again, either.
+        // If the number of units ahead is bounded, the request does not ask again: requests that wait without a place
+        // are in no word, so they cannot be counted. A request that would never be admitted does not ask again, either.
         let [_, places] = limit.queue();
         let is_behind = wait.max_behind().min(places) < u64::MAX;
         let until = denial.retry_after().filter(|_| !is_behind);
         if let Some(pause) = until.and_then(|until| self.pause(until)) {
             return Ok(WaitStep::Later(pause));
         }
-        // The request gives up. If the policy counts denials, it asks once more with a denial that is counted. It may
-        // still be admitted if units were given back.
+        // The request gives up. If the policy counts denials, it asks one last time, so that its denial is counted.
+        // This last request may be admitted if units were given back meanwhile.
         if counts_denials { ask(true) } else { Err(denial) }
     }
 }
 
 /// A place that is given back if the caller that waits for it gives up. Before its turn the whole place is given back.
-/// After its turn, during the jitter, only the part that has not drained is given back. So no other charge is forgiven,
-/// even if another charge has restored the bits that the place left.
+/// After its turn, during the jitter, only the part that has not drained is given back. So the units of other requests
+/// are never given back, even if later charges have left the word with the same bits.
 struct Waiting<F: FnMut(Reservation) -> bool> {
     place: Option<Reservation>,
     permit: Permit,
@@ -117,20 +118,21 @@ impl<F: FnMut(Reservation) -> bool> Drop for Waiting<F> {
 }
 
 impl Entry<'_> {
-    /// Charges `cost` now and says from when on it may be used, if that is no later than `max_wait`.
+    /// Charges `cost` now and returns the instant from which it may be used, if that instant is at most `max_wait`
+    /// away.
     ///
     /// Under GCRA the request takes the next place in the queue. It is admitted if and only if the debt, its own cost
     /// included, is at most `burst + rate * max_wait`. So even a cost above the burst may be admitted. In any interval
     /// of length W at most `burst + rate * W` units become usable; if the first request's cost is larger than the
-    /// burst, it takes the place of the burst. Under a window no later place can be reserved: the request fits now or
-    /// is denied. The word of a key has room for a debt of twice the burst, however long a request would wait. Under a
-    /// policy with a queue ([`Policy::queue`](crate::Policy::queue)) it has room for that whole queue and no more;
-    /// under a policy that names a debt ([`Policy::debt`](crate::Policy::debt)), for that whole debt. A key without a
-    /// cell gets a place only if the place can be used at once. If a change of quota cuts the debt, places from before
-    /// and after the change overlap by the part that was cut.
+    /// burst, the bound has this cost in place of `burst`. Under a window no later place can be reserved: the request
+    /// fits now or is denied. The word of a key has room for a debt of twice the burst, even if `max_wait` is longer.
+    /// Under a policy with a queue ([`Policy::queue`](crate::Policy::queue)) it has room for that whole queue and no
+    /// more; under a policy that names a debt ([`Policy::debt`](crate::Policy::debt)), for that whole debt. A key
+    /// without a cell gets a place only if the place can be used at once. If a change of quota cuts the debt, places
+    /// from before and after the change overlap by the part that was cut.
     ///
     /// # Errors
-    /// The denial, as a check's. Its wait ends when a *check* of this cost would be admitted.
+    /// Returns the same denial as a check. Its wait ends when a *check* of this cost would be admitted.
     ///
     /// ```
     /// use std::time::Duration;
@@ -150,7 +152,7 @@ impl Entry<'_> {
     /// is [`reserve`](Entry::reserve) with the bounds of a [`Wait`].
     ///
     /// # Errors
-    /// The denial, as [`reserve`](Entry::reserve)'s.
+    /// Returns the same denial as [`reserve`](Entry::reserve).
     pub fn queue(&self, cost: u64, wait: Wait) -> Result<Reservation, Denial> {
         let decision = self.limit.ask(self.place(wait, true), cost, self.at, cost > 0);
         decision.into_result().map(Reservation::new)
@@ -171,26 +173,27 @@ impl Entry<'_> {
         self.limit.ask(self.place(wait, true), cost, self.at, false)
     }
 
-    /// The verb for the next place, within the bounds of both the caller and the policy.
+    /// The verb that takes the next place, within the bounds of both the caller and the policy.
     fn place(&self, wait: Wait, counted: bool) -> Verb {
         let ([wait_ns, behind], [max_ns, places]) = (wait.bounds(), self.limit.queue());
         Verb::Reserve { wait_ns: wait_ns.min(max_ns), behind: behind.min(places), counted }
     }
 
-    /// A request that begins to wait now, within the bounds of both the caller and the policy: for
-    /// [`WaitBudget::step`].
+    /// Begins the wait of a request now, within the bounds of both the caller and the policy. The steps of the wait are
+    /// made by [`WaitBudget::step`].
     #[must_use]
     pub fn wait_budget(&self, wait: Wait) -> WaitBudget {
         let [max_ns, _] = self.limit.queue();
         let max = wait.max_wait().min(Duration::from_nanos(max_ns));
-        // The largest number means that there is no bound.
+        // The largest number means that the policy has no bound.
         let max = if max_ns == u64::MAX { wait.max_wait() } else { max };
         let now = self.at.unwrap_or_else(|| self.limit.clock().now());
         WaitBudget::new(Wait { max, ..wait }, now)
     }
 
-    /// Waits for its turn, and is then admitted: traffic leaves at the limit's rate. Under GCRA and in a sliding log
-    /// requests leave evenly and in the order in which they came, as from a leaky bucket used as a queue (a shaper).
+    /// Waits until the request has its turn, and is then admitted: traffic leaves at the limit's rate. Under GCRA and
+    /// in a sliding log requests leave evenly and in the order in which they came, as from a leaky bucket used as a
+    /// queue (a shaper).
     ///
     /// `sleep` is the sleep of the caller's runtime, such as `tokio::time::sleep`. The future that it returns must not
     /// complete before the time that was asked for. `sleep` is called only if the turn is not now, and all sleeps
@@ -201,23 +204,23 @@ impl Entry<'_> {
     /// has queued up behind it; otherwise it stays charged, since the places behind it are promised.
     ///
     /// # Where there is no place to take
-    /// A window has no later place. The word of a key has room for a debt of twice the burst only, unless its policy
-    /// has a queue ([`Policy::queue`](crate::Policy::queue)). A key without a cell has no word. If a request finds no
-    /// place for one of these reasons, the future sleeps for the [`retry_after`](Denial::retry_after) of the denial and
-    /// asks again, as long as this lies within the wait. Meanwhile the request has charged nothing, so dropping it
-    /// gives nothing back. Such requests have no order: after each sleep the first to ask is the first to go, even if
-    /// it has only just come. So a request may be denied at the end of its wait although later requests were admitted.
-    /// If many requests were given the same instant, they all ask at once; a [`jitter`](Wait::jitter) spreads them.
-    /// With a bound of units ([`Wait::behind`], or places of the policy's queue) a request does not ask again, since
-    /// waiting requests without a place are not counted anywhere. A cost above the limit takes a place at once or is
-    /// denied.
+    /// There are three reasons why a request may find no place. A window has no later place. The word of a key has room
+    /// for a debt of twice the burst only, unless its policy has a queue ([`Policy::queue`](crate::Policy::queue)). A
+    /// key without a cell has no word. In these cases the future sleeps for the [`retry_after`](Denial::retry_after) of
+    /// the denial and asks again, as long as this lies within the wait. Meanwhile the request has charged nothing, so
+    /// dropping it gives nothing back. Such requests have no order: after each sleep the first to ask is the first to
+    /// go, even if it has only just come. So a request may be denied at the end of its wait although later requests
+    /// were admitted. If many requests were given the same instant, they all ask at once; a [`jitter`](Wait::jitter)
+    /// spreads them. With a bound of units ([`Wait::behind`], or places of the policy's queue) a request does not ask
+    /// again, since waiting requests without a place are not counted anywhere. A cost above the limit takes a place at
+    /// once or is denied.
     ///
     /// If the policy counts denials ([`AtLimit`](crate::AtLimit)), a request that waits is counted at most once: when
     /// it is denied in the end.
     ///
     /// # Errors
-    /// The denial, if no turn comes within the wait. If it is known at once that no turn will come in time, the denial
-    /// comes at once. If other requests were faster each time, it comes after the last sleep.
+    /// Returns the denial if no turn comes within the wait. If it is known at once that no turn will come in time, the
+    /// denial comes at once. If other requests were faster each time, it comes after the last sleep.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -239,8 +242,8 @@ impl Entry<'_> {
         mut sleep: impl FnMut(Duration) -> S,
     ) -> Result<Permit, Denial> {
         let mut budget = self.wait_budget(wait);
-        // Later questions, and a cancellation, are made at the clock's time. A time that the caller gave lies before
-        // the sleep, and may lie before the time of another charge.
+        // After the sleep, questions and a cancellation use the clock's time. A time that the caller gave is from
+        // before the sleep, and may be earlier than the time of another charge.
         let later = Self { at: None, ..self };
         let mut entry = self;
         let place = loop {
@@ -256,7 +259,7 @@ impl Entry<'_> {
         Ok(Waiting::new(place, |place| later.cancel(place)).until_its_turn(pause, sleep).await)
     }
 
-    /// [`acquire`](Entry::acquire) for threads: sleeps until its turn has come.
+    /// [`acquire`](Entry::acquire) for threads: the thread sleeps until the turn of the request has come.
     ///
     /// # Errors
     /// As [`acquire`](Entry::acquire).

@@ -2,32 +2,35 @@
 //!
 //! Each limit is a separate word, and no instruction changes two words. So the words are charged one after the other,
 //! and if one limit denies, the charges before it are undone. Before that, all limits but the first are asked without a
-//! charge, so that a request that will be denied usually charges no limit. The word that a question has read is kept.
-//! The charge is then one compare-and-swap on that word, and the key is looked for again only if the word has changed.
-//! So an undo is needed only if another thread charges a limit between the question and the charge.
+//! charge, so that a request that will be denied usually charges no limit. The word that was read for this question is
+//! remembered. The charge is then one compare-and-swap on that word, and the key is searched for again only if the word
+//! has changed. So an undo is needed only if another thread charges one of the limits between the question and the
+//! charge.
 //!
-//! The head of `undo.rs` says how a charge is undone, and why that forgives no other charge.
+//! The comment at the top of `undo.rs` says how a charge is undone, and why an undo gives back no units of other
+//! charges.
 //!
 //! # Stripes and sketches
 //! A stripe is a word like a [`Limiter`](crate::Limiter)'s, and the claim remembers which of them was charged.
 //!
 //! A sketch gives nothing back. Its cells are shared by keys, and a charge that finds a cell full writes nothing to it.
-//! If an earlier charge were then taken out of the cell, the second charge would be lost, and its key could be admitted
-//! above its bound. So sketches are charged last, when all other limits have admitted the request. A single sketch then
-//! never has to give anything back. If there are several sketches and a later one denies because another thread was
-//! faster, the cost stays in the earlier ones until it drains. (In the same way, a [check](crate::Entry::check) that
-//! another thread defeats leaves its cost in some cells.) Such a leftover can only deny requests, never admit any.
+//! If the charge that filled the cell were then undone, no trace of the second charge would be left, and its key could
+//! be admitted above its bound. So sketches are charged last, when all other limits have admitted the request. A single
+//! sketch then never has to give anything back. If there are several sketches and a later one denies because another
+//! thread was faster, the cost stays in the earlier sketches until it drains. (In the same way, a
+//! [check](crate::Entry::check) that another thread defeats leaves its cost in some cells.) Such a leftover can only
+//! deny requests, never admit any.
 //!
 //! # Denials that count
 //! A limit whose policy counts denials (`count-denied`, `penalty`) counts only its own denials. In the first round, in
 //! which limits are only asked, each limit that denies counts its denial by a compare-and-swap. A denial by another
-//! limit changes nothing: it is not counted, and it does not end a row of denials. An undo puts back the whole word,
-//! with its row of denials.
+//! limit changes nothing: it is not counted, and it does not end denials in a row. An undo restores the whole word,
+//! with its number of denials in a row.
 //!
 //! # Heterogeneous limits
-//! A [`Claim`] keeps the place of a key and not the key. So claims on limits of all key types have one type, and stand
-//! in a borrowed slice without a trait object and without an allocation. The slice also holds all that an undo needs to
-//! know.
+//! A [`Claim`] holds the position of a key in its table, and not the key. So claims on limits of all key types have one
+//! type, and fit in one borrowed slice without trait objects and without an allocation. The claims in the slice also
+//! hold everything that an undo needs.
 
 mod any_limit;
 mod joint;
@@ -52,8 +55,8 @@ pub use joint::{JointDecision, JointDenial};
 
 /// The part of one limit in a request: the limit, and the cost that is charged to it. For [`check_all`].
 ///
-/// Made by [`Entry::cost`](crate::Entry::cost). It borrows the limit, and keeps of the key only
-/// where it is found. A claim may be asked for again.
+/// Made by [`Entry::cost`](crate::Entry::cost). It borrows the limit, and holds only the position of the key in its
+/// table. A claim may be used for several requests.
 ///
 /// ```
 /// use tollgate::{KeyedLimiter, Limiter, Quota, Claim};
@@ -66,19 +69,19 @@ pub use joint::{JointDecision, JointDenial};
 pub struct Claim<'a> {
     limit: AnyLimit<'a>,
     cost: u64,
-    /// The time that the caller gave its entry, if any.
+    /// The time that the caller gave to the entry, if it gave one.
     at: Option<Timestamp>,
-    /// The time at which the claim was last asked, and whether the limit's own clock was read for it.
+    /// The time at which the claim was last asked. `own_clock` is true if the limit's own clock was read for it.
     now: Timestamp,
     own_clock: bool,
-    /// The decision when it was last charged.
+    /// The decision of the last charge.
     decision: Option<Decision>,
     trace: Option<Trace>,
-    /// The charge that was prepared when the claim was asked, if one was.
+    /// The charge that was prepared by the question, if the limit could prepare one.
     plan: Option<PlannedCharge>,
 }
 
-/// Prints the cost and the limit, and not the outcome.
+/// Prints the cost and the limit, but not the decision.
 impl fmt::Debug for Claim<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Claim")
@@ -109,15 +112,15 @@ impl<'a> Claim<'a> {
 }
 
 impl Claim<'_> {
-    /// The units of the request.
+    /// The cost of the request, in units.
     #[must_use]
     pub fn cost(&self) -> u64 {
         self.cost
     }
 
     /// Takes the permit of the charge by the last [`check_all`], for a [refund](crate::Entry::refund). `None` before
-    /// the first `check_all`, for a cost of 0, and after the permit has been taken. The permit is of use only if the
-    /// joint decision was allowed: otherwise the charge was undone.
+    /// the first `check_all`, for a cost of 0, and after the permit has been taken. Use the permit only if the joint
+    /// decision was allowed: otherwise the charge has already been undone.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota, check_all};
@@ -138,7 +141,7 @@ impl Claim<'_> {
         self.limit.peek(self.cost, self.now)
     }
 
-    /// Counts this limit's denial, if its policy counts denials, and returns it.
+    /// Returns this limit's denial, and counts it if the policy counts denials.
     fn refuse(&self, asked: Decision) -> Decision {
         match &self.limit {
             AnyLimit::Word(limit) => limit.refuse(self.cost, Some(self.now)).unwrap_or(asked),
@@ -161,7 +164,7 @@ impl Claim<'_> {
     /// Charges the limit, and returns true if it admits.
     fn charge(&mut self) -> &Decision {
         let (cost, now) = (self.cost, self.now);
-        // Each arm writes its decision to its final place. If it were handed over, it would be copied once more.
+        // Each arm writes its decision directly into the claim, which saves a copy.
         let traced = |decision: &Decision, trace| (decision.charged() > 0).then_some(trace);
         match &self.limit {
             AnyLimit::Word(Limit::One(Limiter { state: State::Plain { cell, gcra }, .. })) => {
@@ -174,11 +177,12 @@ impl Claim<'_> {
                 let (step, words) = cell.charge_traced(meter, now, cost);
                 let Meter { kernel, rules, .. } = meter;
                 let decision = self.decision.insert(step.decision(*kernel, rules.soft_bp));
-                // A cost of 0 writes nothing. A denial writes nothing either, or it is counted and stays.
+                // There is nothing to undo after a cost of 0, which writes nothing, or after a denial, which stays if
+                // it was counted.
                 self.trace = traced(decision, Trace::One(words));
                 decision
             }
-            // The limit's quota may change, or it is a log.
+            // The limit has a quota that may change, or it is a log.
             AnyLimit::Word(Limit::One(limiter)) => {
                 let told = limiter.ask(Verb::Check, cost, now, cost > 0);
                 let decision = self.decision.insert(told);
@@ -186,7 +190,7 @@ impl Claim<'_> {
                 decision
             }
             AnyLimit::Word(Limit::Key(place)) => {
-                // The plan from the question is carried out, if the word has not changed since.
+                // The charge that was prepared by the question is made, if the word has not changed since.
                 let planned =
                     self.plan.as_ref().and_then(|plan| place.carried_out(plan, cost, now));
                 if let Some((told, trace)) = planned {
@@ -252,35 +256,35 @@ impl Claim<'_> {
     }
 }
 
-/// Decides one request under several limits, now: all are charged, or none.
+/// Decides one request under several limits now, and charges either all of them or none.
 ///
-/// Use it for a request that spends from several quotas, such as those of the service and of the client, or those of
-/// requests and of bytes. Every limit with an `entry` can take part: a `Limiter` or a key of a `KeyedLimiter`, also of
-/// sliding logs, of tiers or with a quota that changes; a `StripedLimiter`; a key of a `SketchLimiter`. All limits but
-/// the first are asked before any is charged; if they would admit, all are charged in order, sketches after all others.
-/// Each decides at its own clock, or at the time that its entry was [given](crate::Entry::at). The machine's clock is
-/// read once for all limits. A cost of 0 only asks.
+/// Use it for a request that spends from several quotas, such as the quotas of the service and of the client, or a
+/// quota of requests and a quota of bytes. Every limit with an `entry` can take part: a `Limiter` or a key of a
+/// `KeyedLimiter`, even with sliding logs, tiers or a quota that changes; a `StripedLimiter`; a key of a
+/// `SketchLimiter`. All limits but the first are asked before any is charged; if they would all admit, all limits are
+/// charged in order, but sketches after all others. Each decides at its own clock, or at the time that its entry was
+/// [given](crate::Entry::at). The machine's clock is read once for all limits. A cost of 0 only asks.
 ///
 /// # What it guarantees
-/// * Every limit's own bound holds, whatever else happens. (If callers also give a limit times of their own, these must
-///   not lie ahead of the limit's clock.)
+/// * Every limit's own bound always holds. (If callers also give times to a limit's entries, these times must not lie
+///   ahead of the limit's clock.)
 /// * If the request is denied, nothing is charged. There is one exception. A limit that would have admitted when it was
 ///   asked may deny a moment later, because another thread was faster. Then the charges before it are undone. If a
 ///   third thread has meanwhile charged one of these limits, some or all of the cost may stay there until it drains. So
 ///   two requests that meet may both be denied. A sketch that denies at that moment may leave the cost in some of its
 ///   own cells, and in other sketches of the request.
-/// * The wait in the answer is the longest wait of all limits that deny. After it all limits would admit, if nothing
-///   else happens. (In the exceptional case it is the wait of the one limit that denied.)
-/// * No lock, no allocation, and no thread waits for another.
+/// * The wait in the answer is the longest wait of all limits that deny. After this wait all limits would admit, if no
+///   other request is charged meanwhile. (In the exceptional case it is the wait of the one limit that denied.)
+/// * It takes no lock and allocates nothing, and no thread waits for another.
 ///
 /// If the caller gives the time, a charge that cannot be undone exactly stays, since that time does not say how much
-/// has drained. An undo of such a charge assumes that no other thread has meanwhile, at a *later* time, given back and
-/// charged units so that the limit's word has the same bits again. Otherwise the part of that thread's charge that
-/// drained between the two times would be forgiven.
+/// has drained. An exact undo at such a time assumes that the limit's word has not been changed and then brought back
+/// to the same bits: another thread could give back and charge units at a *later* time. The undo would then also give
+/// back the part of that thread's charge that drained between the two times.
 ///
-/// Each limit counts its own denials, if its policy counts any: see [`AtLimit`](crate::AtLimit).
+/// Each limit counts its own denials if its policy counts denials: see [`AtLimit`](crate::AtLimit).
 ///
-/// A limit that is named twice is charged twice, or not at all.
+/// If a limit appears in two claims, it is charged for both or for neither.
 ///
 /// ```
 /// use tollgate::{KeyedLimiter, Limiter, Quota, check_all};
@@ -301,8 +305,8 @@ pub fn check_all(claims: &mut [Claim<'_>]) -> JointDecision {
         (claim.decision, claim.trace, claim.plan) = (None, None, None);
         any_keeps_its_charge |= !claim.limit.gives_back();
     }
-    // Limits that give nothing back are charged last. The first limit to be charged is not asked before: if it denies,
-    // there is nothing to undo.
+    // Limits that give nothing back are charged last. The limit that is charged first is not asked beforehand: if it
+    // denies, there is nothing to undo.
     let first = claims.iter().position(|claim| claim.limit.gives_back()).unwrap_or(0);
     if claims.iter_mut().enumerate().any(|(index, claim)| index != first && !claim.admits()) {
         // Every limit is asked: each counts its own denial, and the longest wait is reported.
@@ -311,7 +315,7 @@ pub fn check_all(claims: &mut [Claim<'_>]) -> JointDecision {
             (!asked.is_allowed()).then(|| (index, claim.refuse(asked)))
         });
         let denied: JointDecision = denied.collect();
-        // By now all limits may admit.
+        // If all limits would admit the request now, it is charged after all.
         if denied.answer.is_some() {
             return denied;
         }
@@ -328,12 +332,13 @@ pub fn check_all(claims: &mut [Claim<'_>]) -> JointDecision {
             let decision = claim.charge();
             if decision.is_denied() {
                 let denied = JointDecision { answer: Some((index, decision.twin())) };
-                // The last charge is undone first, so that a limit that is named twice goes back step by step.
+                // The last charge is undone first, so that the charges of a limit with two claims are undone in reverse
+                // order.
                 claims.iter().rev().for_each(|charged| charged.undo());
                 return denied;
             }
             let remaining = decision.remaining();
-            // The index is compared, too, since a sketch is charged last, wherever it stands.
+            // The index is compared, too, since a sketch is charged last even if its claim comes first.
             if fewest.is_none_or(|(first, least)| (remaining, index) < (least, first)) {
                 fewest = Some((index, remaining));
             }

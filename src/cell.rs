@@ -1,19 +1,20 @@
 //! [`Cell`]: one atomic word and the loop that changes it.
 //!
 //! # Orderings
-//! All accesses are `Relaxed`. The word is the whole state, and no other memory is published with it. So it is enough
-//! that all threads agree on the order of the values of this one word. Every charge is a compare-and-swap on the newest
-//! value, so the words of all admissions form one chain. A denial is decided on a value that the word had at some time.
-//! In return a decision orders no other memory, as [`Permit`](crate::Permit) says.
+//! All accesses are `Relaxed`. The word is the whole state, and no other memory is published with it. So the code only
+//! needs all threads to agree on the order of the values of this one word, which Relaxed gives. Every charge is a
+//! compare-and-swap on the newest value, so the words of all admissions form one chain. A denial is decided on a value
+//! that the word had at some time. The price is that a decision does not order any other memory, as
+//! [`Permit`](crate::Permit) says.
 //!
 //! # Denials that are written
 //! A denial usually writes nothing, so a client that floods a limit only reads a cache line that all cores can share.
-//! Under a policy with `count-denied` or `penalty` a denial is written: the same loop writes it by one compare-and-swap
-//! on the word that the denial was decided on. So each such denial is counted once, and has a place in the chain of
-//! words before or after each admission. A request that does not change the word still writes nothing: a peek, a cost
-//! that never fits, a denial within a granule of the stop of a charge, and a denial during a penalty.
-//! `algorithm/at_limit.rs` says how often a flood of denials writes. The loop stays lock-free: a compare-and-swap fails
-//! only if another thread has written, or spuriously.
+//! Under a policy with `count-denied` or `penalty` a denial is written: the same loop writes it with one
+//! compare-and-swap on the word from which the denial was decided. So each such denial is counted once, and the chain
+//! of words has it before or after each admission. A request that does not change the word still writes nothing: a
+//! peek, a cost that never fits, a denial whose charge would raise the debt by less than a granule, and a denial during
+//! a penalty. `algorithm/at_limit.rs` says how often a flood of denials writes. The loop stays lock-free: a
+//! compare-and-swap fails only if another thread has written, or spuriously (it is the weak form).
 
 use std::hint::select_unpredictable;
 
@@ -31,8 +32,8 @@ use crate::word::{Fields, Word};
 #[derive(Debug)]
 pub(crate) struct Cell(AtomicU64);
 
-/// This is a call, so that the compiler makes a branch of the comparison. The machine predicts the branch, and no
-/// decision waits for its result.
+/// The latest time is behind a call, so that the compiler makes the comparison a branch. The machine predicts the
+/// branch, and no decision waits for the result of the comparison.
 #[cold]
 #[inline(never)]
 fn latest_ns() -> u64 {
@@ -46,22 +47,22 @@ impl Cell {
 
     #[inline]
     pub(crate) fn load(&self) -> Word {
-        // Relaxed: see the header. A stale word can only be an older word. The compare-and-swap then fails, and the
-        // loop sees the newer word.
+        // Relaxed: see the top of this file. If the load returns an older word, the compare-and-swap fails, and the
+        // loop gets the newer word.
         Word::from_bits(self.0.load(Ordering::Relaxed))
     }
 
     /// Decides and charges.
     #[inline(always)]
     pub(crate) fn check(&self, meter: &Meter, now: Timestamp, cost: u64) -> Decision {
-        // The decision is built in each arm, since merging the arms first would spill the step to the stack.
+        // The decision is built in each arm. If the arms were merged first, the step would be spilled to the stack.
         match &meter.plain {
             Some(gcra) => self.check_plain(gcra, now, cost),
             None => self.check_laid_out(meter, now, cost),
         }
     }
 
-    /// [`check`](Self::check) for every policy but plain GCRA.
+    /// [`check`](Self::check) for all policies other than plain GCRA.
     #[inline(never)]
     pub(crate) fn check_laid_out(&self, meter: &Meter, now: Timestamp, cost: u64) -> Decision {
         if meter.rules.are_none() {
@@ -72,14 +73,13 @@ impl Cell {
         step.decision(meter.kernel, meter.rules.soft_bp)
     }
 
-    /// [`check`](Self::check) under plain GCRA.
+    /// [`check`](Self::check) for plain GCRA.
     #[inline(always)]
     pub(crate) fn check_plain(&self, gcra: &Gcra, now: Timestamp, cost: u64) -> Decision {
         self.charge_plain(gcra, now, cost).0.decision(Kernel::Gcra(*gcra), 0)
     }
 
-    /// Charges. Also returns the word that was found and the word that was left, which are the same if nothing was
-    /// written.
+    /// Charges. Also returns the words before and after the charge, which are the same if nothing was written.
     #[inline(always)]
     pub(crate) fn charge_traced(
         &self,
@@ -87,7 +87,7 @@ impl Cell {
         now: Timestamp,
         cost: u64,
     ) -> (Step, [Word; 2]) {
-        // There are two ways, as in `check`. The slow way tells whether the policy has rules.
+        // There are two paths, as in `check`. The slow path tests if the policy has rules.
         let (step, found) = match &meter.plain {
             Some(gcra) => self.charge_plain(gcra, now, cost),
             None => self.charge_slowly(meter, now, cost),
@@ -96,7 +96,7 @@ impl Cell {
         (step, words)
     }
 
-    /// [`charge_traced`](Self::charge_traced), with a decision as its answer.
+    /// [`charge_traced`](Self::charge_traced), but with a decision in place of the step.
     pub(crate) fn check_traced(
         &self,
         meter: &Meter,
@@ -133,7 +133,7 @@ impl Cell {
             if word > unit + room {
                 return step(Verdict::Denied, word, word);
             }
-            // A peek: nothing to write.
+            // A cost of 0 is a peek and writes nothing.
             if cost == 0 {
                 return step(Verdict::Allowed, word, word);
             }
@@ -148,8 +148,8 @@ impl Cell {
         }
     }
 
-    /// Charges under a window, or under a policy with rules for its limit. There is one call for both cases, since two
-    /// calls would cost the plain path a register.
+    /// Charges under a window, or under a policy with rules for its limit. Both cases share one call, since two calls
+    /// would cost the plain path a register.
     #[inline(never)]
     fn charge_slowly(&self, meter: &Meter, now: Timestamp, cost: u64) -> (Step, Word) {
         if meter.rules.are_none() {
@@ -161,7 +161,7 @@ impl Cell {
 
     #[inline(never)]
     fn charge_ruled(&self, meter: &Meter, now: Timestamp, cost: u64) -> (Step, Word) {
-        // GCRA is decided by its own code, as in `charge_plain`.
+        // GCRA has code of its own here, as in `charge_plain`.
         match &meter.kernel {
             Kernel::Gcra(kernel) => {
                 self.charge(&Ruled { kernel, rules: &meter.rules }, meter.fields, now, cost)
@@ -184,8 +184,9 @@ impl Cell {
             if step.word == word {
                 return (step, word); // denied, or a cost of 0: nothing to write, unless denials are counted
             }
-            // The CAS fails if another thread has charged first, or spuriously. Then the loop looks again. So it is
-            // lock-free.
+            // The CAS fails if another thread has charged first, or spuriously. Then the loop decides again with the
+            // word that it found. If a CAS fails because of another thread, that thread has made progress, so the loop
+            // is lock-free.
             match self.swap(word, step.word) {
                 Ok(()) => return (step, word),
                 Err(found) => word = found,
@@ -193,7 +194,7 @@ impl Cell {
         }
     }
 
-    /// Every verb; `charge` is false for a question.
+    /// Decides a request of any verb. `charge` is false for a question.
     #[inline(never)]
     pub(crate) fn ask(
         &self,
@@ -208,7 +209,7 @@ impl Cell {
         outcome.told(meter.kernel, read.at_ns, meter.rules.soft_bp)
     }
 
-    /// Amends the word, and says how many units that gave back, rounded up.
+    /// Amends the word, and returns how many units were given back, rounded up.
     pub(crate) fn amend(
         &self,
         meter: &Meter,
@@ -216,7 +217,7 @@ impl Cell {
         amendment: Amendment<'_>,
     ) -> u64 {
         let read = || {
-            // In this order: see `slot::amend`.
+            // The word is read before the clock: see `slot::amend`.
             let word = self.load();
             let read = MeteredWord::of(meter, word, now());
             Some((read, read.at_ns))
@@ -231,17 +232,17 @@ impl Cell {
         amended.unwrap_or(0)
     }
 
-    /// Replaces the exact word that was read, by a weak CAS: it may fail spuriously.
+    /// Replaces the exact word that was read. It uses a weak CAS, so it may fail spuriously.
     #[inline]
     pub(crate) fn replace(&self, word: Word, next: Word) -> bool {
         // On failure the caller reads the word again, so the word that was found is dropped.
         self.swap(word, next).is_ok()
     }
 
-    /// Replaces the exact word that was read, by a weak CAS. On failure it returns the word that is there.
+    /// Replaces the exact word that was read, by a weak CAS. On failure it returns the present word.
     #[inline(always)]
     fn swap(&self, word: Word, next: Word) -> Result<(), Word> {
-        // Relaxed on both sides: see the header.
+        // Relaxed for success and for failure: see the top of this file.
         let (word, next) = (word.to_bits(), next.to_bits());
         let swapped =
             self.0.compare_exchange_weak(word, next, Ordering::Relaxed, Ordering::Relaxed);
@@ -266,7 +267,7 @@ pub(crate) struct MeteredWord<'a> {
 impl<'a> MeteredWord<'a> {
     pub(crate) fn of(meter: &'a Meter, word: Word, now: Timestamp) -> Self {
         let ruled = meter.ruled();
-        // After the latest time the clock stands still.
+        // A time after the latest time is replaced by the latest time.
         let at_ns = now.as_nanos().min(ruled.latest_ns());
         Self { meter, word, held: meter.fields.unpack(word, ruled.moment(at_ns)), at_ns }
     }
@@ -278,20 +279,20 @@ impl<'a> MeteredWord<'a> {
     /// The word after the part of a charge that has not drained is given back.
     pub(crate) fn refunded(&self, charge: &View) -> Word {
         let (next, units) = self.meter.ruled().given_back(self.found(), charge);
-        // If nothing is given back, the word is kept: the same state packed again could have other bits.
+        // If nothing is given back, the old word is returned, since packing the same state again could give other bits.
         if units == 0 { self.word } else { self.with(next) }
     }
 
-    /// The word after the charge that left it is rolled back. `before` is the word that the charge found.
+    /// The word after a roll-back of its last charge. `before` is the word from before that charge.
     pub(crate) fn rolled_back(&self, before: Word, charge: &View) -> Word {
         let ruled = self.meter.ruled();
         let held_before = self.meter.fields.unpack(before, ruled.moment(self.at_ns));
         let held = ruled.rolled_back(self.found(), held_before, charge);
-        // The word from before the charge is put back, bit for bit.
+        // If the state is the same as before the charge, the word is restored bit for bit.
         if held == held_before { before } else { self.with(held) }
     }
 
-    /// The word with this state instead.
+    /// The word with its state replaced by `next`.
     fn with(&self, next: Held) -> Word {
         self.meter.fields.pack(next, self.meter.ruled().moment(self.at_ns))
     }
@@ -311,7 +312,8 @@ impl Reading for MeteredWord<'_> {
     }
 
     fn is_left(&self, charge: &View) -> bool {
-        // If the bits differ, others have charged since, and their places behind this charge are promised.
+        // If the bits differ, other requests have been charged since, and they have been promised their places behind
+        // this charge.
         let ruled = self.meter.ruled();
         let left = self.meter.fields.pack(ruled.left(charge), ruled.moment(charge.at_ns));
         self.word == left || planted(Fault::UndoWhatChanged)

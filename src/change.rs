@@ -7,19 +7,19 @@ use crate::clock::Clock;
 use crate::error::NO_DATE;
 use crate::policy::{Algorithm, Policy};
 
-/// A limiter whose quota is fixed when it is built, in the type of its builder. No value has this type.
+/// Marks the type of a builder whose limiter has a fixed quota. No value has this type.
 #[derive(Clone, Copy, Debug)]
 pub enum Fixed {}
 
-/// A limiter whose quota may change, in the type of its builder. No value has this type.
+/// Marks the type of a builder whose limiter has a quota that may change. No value has this type.
 #[derive(Clone, Copy, Debug)]
 pub enum Changeable {}
 
-/// A limiter whose callers bring a quota along for each key, in the type of its builder. No value has this type.
+/// Marks the type of a builder whose limiter takes a quota for each key from its callers. No value has this type.
 #[derive(Clone, Copy, Debug)]
 pub enum Own {}
 
-/// [`Fixed`], [`Changeable`] or [`Own`].
+/// The marker types of a builder: [`Fixed`], [`Changeable`] or [`Own`].
 pub trait QuotaKind: sealed::Sealed {
     /// False for [`Fixed`], whose words carry no index of a quota.
     #[doc(hidden)]
@@ -59,7 +59,7 @@ impl QuotaKind for Own {
     }
 }
 
-/// [`Fixed`] or [`Changeable`]: the quotas are named when the limiter is built.
+/// The marker types [`Fixed`] and [`Changeable`], with which all quotas are given when the limiter is built.
 pub trait Tiered: QuotaKind {}
 
 impl Tiered for Fixed {}
@@ -81,7 +81,7 @@ impl Tiered for Changeable {}
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Any other limiter has one quota for good, and no `set_quota`:
+/// Any other limiter keeps its quota for ever, and has no `set_quota`:
 ///
 /// ```compile_fail,E0599
 /// use tollgate::{Limiter, Quota};
@@ -92,7 +92,7 @@ pub struct Changing<L>(pub(crate) L);
 
 #[cfg(any(loom, shuttle))]
 impl<L> Changing<L> {
-    /// The limiter, for models that hold both limiters with a fixed quota and limiters whose quota may change.
+    /// The limiter inside, for models that hold both limiters with a fixed quota and limiters whose quota may change.
     #[doc(hidden)]
     #[must_use]
     pub fn into_limiter(self) -> L {
@@ -123,8 +123,8 @@ mod sealed {
     impl Sealed for super::Own {}
 }
 
-/// The reason why a quota was not changed or not found, or a key was not moved. After such an error nothing has
-/// changed.
+/// The reason why a quota could not be changed or found, or why a key could not be moved. After such an error nothing
+/// has changed.
 ///
 /// ```
 /// use tollgate::{ChangeError, KeyedLimiter, Quota};
@@ -137,37 +137,36 @@ mod sealed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ChangeError {
-    /// There is no such tier.
+    /// The limiter has no tier with this number.
     NoSuchTier {
         /// The tier that was asked for.
         tier: usize,
         /// The number of tiers.
         tiers: usize,
     },
-    /// The quota cannot be counted in the words of this limiter.
+    /// The words of this limiter have too few bits for the counts of the quota.
     DoesNotFit {
         /// The number of bits that a word has for the units that a key has spent.
         state_bits: u32,
     },
-    /// The change is from or to a sliding log. A log cannot change its window or its options at the limit, and has as
-    /// many slots as its first count. A limit that is kept in a word cannot become a log.
+    /// The change involves a sliding log. A log cannot change its window or its options at the limit, and its number of
+    /// slots is fixed by its first count. A limit that is kept in a word cannot become a log.
     Log {
         /// The policy.
         policy: Policy,
     },
-    /// The new quota has windows of the calendar, and the limiter's clock cannot tell the date.
+    /// The new quota has windows of the calendar, but the limiter's clock does not give the date.
     NoDate,
-    /// Another thread is changing a quota of this limiter; or, for a sliding log, another thread is in the middle of
-    /// a request of several units or of a refund. A later try may succeed.
+    /// Another thread is changing a quota of this limiter; or, for a sliding log, another thread is in the middle of a
+    /// request of several units or of a refund. A later attempt may succeed.
     Busy,
-    /// There was no cell for the key in its new tier.
+    /// The table had no cell for the key in its new tier.
     NoCell,
-    /// The limiter was not built to take quotas that callers bring along: see
-    /// [`own_quotas`](crate::KeyedBuilder::own_quotas).
+    /// The limiter was not built to take quotas from its callers: see [`own_quotas`](crate::KeyedBuilder::own_quotas).
     NoOwnQuotas,
-    /// The limiter has so many other quotas in use already that there is no place for this one.
+    /// The limiter already has so many other quotas in use that there is no place for this quota.
     TooManyQuotas {
-        /// The places for quotas.
+        /// The number of places for quotas.
         most: usize,
     },
 }

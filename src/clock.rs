@@ -22,17 +22,18 @@ use timestamp::saturating_nanos;
 
 use crate::sync::Arc;
 
-/// The time of a counter that read `raw`.
+/// The time for a reading `raw` of a counter.
 #[inline(always)]
 fn counted(raw: u64, steps: &StepScale, offset_ns: u64) -> Timestamp {
     let elapsed_ns = if steps.is_short(raw) { steps.short_ns(raw) } else { steps.ns(raw) };
-    // An offset is at most 2^63 ns (see `resumed_at`), so 292 years pass before the sum wraps.
+    // An offset is at most 2^63 ns (see `resumed_at`), so the sum cannot wrap for 292 years.
     Timestamp(offset_ns.wrapping_add(elapsed_ns))
 }
 
 #[inline(never)]
 fn unix_now(counter: &quanta::Clock, steps: &StepScale, follower: &WallFollower) -> Timestamp {
-    // The counter is read first. A pointer that is kept over this call would take one more register.
+    // The counter is read before anything else, since a pointer that is kept over this call would take one more
+    // register.
     let raw = counter.raw();
     unix_at(raw, steps, follower)
 }
@@ -51,16 +52,16 @@ fn system_at(now: Instant, origin: Instant, offset_ns: u64) -> Timestamp {
     Timestamp(saturating_nanos(now.saturating_duration_since(origin)).saturating_add(offset_ns))
 }
 
-/// The source of a limiter's own time.
+/// The source of time for a limiter.
 ///
 /// # One reading for one request
-/// A reading takes about 13 ns on a server's processor, a fifth of a keyed check. For a request under several limits of
-/// one clock, [`now`](Clock::now) can be called once and handed to each of them by [`Entry::at`](crate::Entry::at). A
-/// reading that is used late does not include what has drained since it was taken. So it may deny a request that a
-/// fresh reading would admit, and never admits one that a fresh reading would deny. Bounds hold for the times that a
-/// limit was given. Only a refund must not use an old reading, since it would give back too much:
-/// [`refund`](crate::Entry::refund) and [`cancel`](crate::Entry::cancel) read the clock themselves unless they are
-/// given a time.
+/// A reading takes about 13 ns on a server's processor, which is a fifth of the time of a keyed check. For a request
+/// under several limits of one clock, [`now`](Clock::now) can be called once and handed to each of them by
+/// [`Entry::at`](crate::Entry::at). If a reading is used late, the units that have drained since then are not yet
+/// available. So it may deny a request that a fresh reading would admit, and never admits one that a fresh reading
+/// would deny. The bounds of a limit hold in the times that it was given. Only a refund must not use an old reading,
+/// since it would give back too much: [`refund`](crate::Entry::refund) and [`cancel`](crate::Entry::cancel) read the
+/// clock themselves unless they are given a time.
 ///
 /// ```
 /// use tollgate::{Clock, Limiter, Quota};
@@ -70,25 +71,26 @@ fn system_at(now: Instant, origin: Instant, offset_ns: u64) -> Timestamp {
 #[derive(Clone)]
 pub struct Clock(ClockSource);
 
-// The enum has a tag of its own: a tag that is hidden in a field of quanta's costs four instructions more to read.
+// The enum has a tag of its own, since a tag that the compiler hides in a field of `quanta`'s type takes four more
+// instructions to read.
 #[repr(u8)]
 #[derive(Clone)]
 enum ClockSource {
-    /// The CPU's time stamp counter where it is steady, else the system's monotonic clock.
+    /// The CPU's time stamp counter if it is steady, else the system's monotonic clock.
     Counter {
         counter: quanta::Clock,
         steps: StepScale,
         offset_ns: u64,
     },
-    /// The same counter, corrected to follow the system's wall clock. All clones share one follower, and hold copies
-    /// of the fields that do not change.
+    /// The same counter, corrected to follow the system's wall clock. All clones share one follower, and each clone has
+    /// copies of the fields that do not change.
     Unix {
         counter: quanta::Clock,
         steps: StepScale,
         follower: Arc<CachePadded<WallFollower>>,
     },
-    // The other sources are in an enum of their own: for four tags the compiler makes a jump table, which costs every
-    // reading more.
+    // The other sources are in an enum of their own: with four variants in one enum, the compiler makes a jump table,
+    // which makes every reading slower.
     Other(OtherSource),
 }
 
@@ -103,8 +105,8 @@ enum OtherSource {
 }
 
 impl Clock {
-    /// The fastest monotonic clock of the machine (`quanta`: the time stamp counter where the CPU keeps
-    /// it steady across cores, else the system's clock). Its origin is this call. The default.
+    /// The fastest monotonic clock of the machine (`quanta`: the time stamp counter where the CPU keeps it steady
+    /// across cores, else the system's clock). Its origin is the time of this call. The default.
     ///
     /// The first such clock of a process takes up to 200 ms to calibrate.
     #[must_use]
@@ -112,36 +114,36 @@ impl Clock {
         Self::counting(quanta::Clock::new(), 0)
     }
 
-    /// Unix time: [`Clock::monotonic`], corrected to follow the system's wall clock. Aligned windows turn with the
-    /// UTC clock: minutes at :00, days at midnight.
+    /// Unix time: [`Clock::monotonic`], corrected to follow the system's wall clock. Aligned windows begin as in UTC:
+    /// minutes at :00, days at midnight.
     ///
-    /// Readings never run backward, whatever happens to the wall clock. So spent units stay spent:
+    /// Readings never run backward, no matter what happens to the wall clock. So spent units stay spent:
     /// * *The wall clock is ahead* by up to a second: readings catch up, at most R = 1/1024 faster than they otherwise
     ///   are.
-    /// * *It is ahead by more*, because the machine slept or the clock was set forward: the next reading jumps to the
-    ///   wall clock's time. Every limit takes the skipped time as passed, so it gives back what drains in that time,
-    ///   which is a full burst at most. The sum of all such steps is at most the time from the wall clock's first
-    ///   reading to its latest.
-    /// * *It was set back*, or repeats a leap second: readings go on from where they are, slower by R, until the wall
-    ///   clock has caught up. Limits go on, at most R below their rate, but windows turn too early by `now() - wall()`:
-    ///   see [`wall`](Clock::wall).
+    /// * *The wall clock is ahead by more*, because the machine slept or the clock was set forward: the next reading
+    ///   jumps to the wall clock's time. For every limit the skipped time has passed, so the units that drain in that
+    ///   time come back, at most a full burst. The sum of all such jumps is at most the time from the wall clock's
+    ///   first reading to its latest.
+    /// * *The wall clock was set back*, or repeats a leap second: readings go on from the present reading, slower by R,
+    ///   until the wall clock has caught up. Limits run at most R below their rate, but windows begin too early by
+    ///   `now() - wall()`: see [`wall`](Clock::wall).
     ///
-    /// *How far it is off.* Let P be 2^24 steps of the counter, 17 ms or less. The first reading in each P also reads
-    /// the wall clock. There is no thread for this, and nothing waits for it. Let D be the relative error of the
-    /// counter (some millionths; below R/2), and q the time that a thread takes between its readings of the two clocks
-    /// (less than a microsecond, if it is not held up). Then, after the readings have caught up and while the clock is
-    /// read in every P,
+    /// *The error of a reading.* Let P be 2^24 steps of the counter, 17 ms or less. The first reading in each P also
+    /// reads the wall clock. There is no thread for this, and nothing waits for it. Let D be the relative error of the
+    /// counter (a few millionths, and below R/2). Let q be the time that a thread takes between its readings of the two
+    /// clocks (less than a microsecond, if the thread is not interrupted). Then, after the readings have caught up and
+    /// while the clock is read in every P,
     ///
     /// ```text
     /// 0  <=  wall() - now()  <=  (R + D) P + q        17 us, and q
     /// ```
     ///
-    /// and an error of s, by which the wall clock is set back, or forward by up to a second, lasts for s / (R - D): 17
-    /// minutes for a second, 43 days for an hour. If the wall clock is set forward by more, the error lasts for P. Over
-    /// any interval of W readings advance by at most (1 + R) (1 + D) (W + P), and those steps.
+    /// If the wall clock is set back by s, or forward by s of up to a second, the error lasts for s / (R - D): 17
+    /// minutes for a second, 43 days for an hour. If the wall clock is set forward by more, the error lasts for P. In
+    /// any interval of length W, readings advance by at most (1 + R) (1 + D) (W + P), plus the jumps to the wall clock.
     ///
-    /// All clones are one clock. A wall clock before 1970 is taken for 1970, one after 2099 for the end of 2099. Unix
-    /// days have 86,400 s.
+    /// All clones are one clock. A wall clock before 1970 is treated as the beginning of 1970, and a wall clock after
+    /// 2099 as the end of 2099. Unix days have 86,400 s.
     ///
     /// ```
     /// use tollgate::{Clock, Timestamp};
@@ -161,19 +163,19 @@ impl Clock {
         Self(ClockSource::Unix { counter, steps, follower })
     }
 
-    /// A clock that follows a model's wall clock, in epochs of 2^24 steps, and the mock of its counter.
+    /// A clock for models that follows a given wall clock in epochs of 2^24 steps, and the mock of its counter.
     #[cfg(loom)]
     #[doc(hidden)]
     #[must_use]
     pub fn modelled(wall: ManualClock) -> (Self, Arc<quanta::Mock>) {
         let (counter, mock) = quanta::Clock::mock();
-        // This is more than the counters of cores may differ by.
+        // This is more than the largest difference between the counters of cores.
         mock.increment(100_u64 << 24);
         let told = [wall, ManualClock::new()];
         (Self::following(WallFollower::told(counter, told)), mock)
     }
 
-    /// A clock that reads `offset_ns` at this call.
+    /// A clock that reads `offset_ns` at the time of this call.
     fn counting(counter: quanta::Clock, offset_ns: u64) -> Self {
         let steps = StepScale::new(counter.raw(), StepScale::scale_of(&counter));
         Self(ClockSource::Counter { counter, steps, offset_ns })
@@ -182,8 +184,9 @@ impl Clock {
     /// The reading of the wall clock: the system's, uncorrected, or a [`ManualClock`]'s own time. It may run
     /// backward, so no limit uses it.
     ///
-    /// Use it for times on which several machines must agree, and to find the error of [`unix`](Clock::unix): `now()
-    /// - wall()` is the time by which `unix` is ahead after the wall clock was set back, and zero if it is not ahead.
+    /// Use it for times on which several machines must agree, and to find the error of [`unix`](Clock::unix). The
+    /// difference `now() - wall()` is the time by which `unix` is ahead after the wall clock was set back, and zero if
+    /// it is not ahead.
     ///
     /// ```
     /// use std::time::Duration;
@@ -202,19 +205,19 @@ impl Clock {
         }
     }
 
-    /// The operating system's monotonic clock, for machines whose time stamp counter is not to be
-    /// trusted. Costs about twice as much to read. Its origin is this call.
+    /// The operating system's monotonic clock, for machines whose time stamp counter cannot be trusted. A reading takes
+    /// about twice as long. Its origin is the time of this call.
     #[must_use]
     pub fn system() -> Self {
         Self(ClockSource::Other(OtherSource::System { origin: Instant::now(), offset_ns: 0 }))
     }
 
-    /// The same clock, which goes on from `reading`. A restored limiter uses it.
+    /// The same clock, continued from `reading`. Use it for a restored limiter.
     ///
     /// A clock with an origin of its own ([`monotonic`](Clock::monotonic), [`system`](Clock::system)) reads exactly
     /// `reading` at this call. A clock of Unix time is put forward to `reading` if it reads less, and is never set
     /// back. A [`ManualClock`], and a clock of a [`CoarseClock`](crate::CoarseClock), stays as it is, since other code
-    /// holds it, too. No clock is put forward beyond 2^63 ns.
+    /// uses it, too. No clock is put forward beyond 2^63 ns.
     ///
     /// ```
     /// use tollgate::{Clock, Timestamp};
@@ -223,11 +226,11 @@ impl Clock {
     /// ```
     #[must_use]
     pub fn resumed_at(self, reading: Timestamp) -> Self {
-        // From this offset on, 292 years pass before the sum in `now` wraps.
+        // With this largest offset, 292 years pass before the sum in `now` wraps.
         let offset_ns = reading.0.min(1 << 63);
         let is_behind = self.now().0 < offset_ns;
         match self.0 {
-            // Its readings count from a call in this process, so they may begin anew at any number.
+            // The readings of this clock count from a call in this process, so they can continue from any number.
             ClockSource::Counter { counter, .. } => Self::counting(counter, offset_ns),
             // The clock reads less than before the restart, so it is put forward. It is never set back.
             ClockSource::Unix { follower, .. } if is_behind => {
@@ -237,13 +240,13 @@ impl Clock {
                 let origin = Instant::now();
                 Self(ClockSource::Other(OtherSource::System { origin, offset_ns }))
             }
-            // A clock that already reads more, or that others hold, stays as it is.
+            // A clock stays as it is if it already reads more, or if other code uses it.
             other => Self(other),
         }
     }
 
-    /// Tells whether the clock's readings tell the date. Readings of Unix time tell the date, and so do those of a
-    /// clock that was resumed at a reading and those of a [`ManualClock`].
+    /// True if the date can be computed from the clock's readings. This is so for Unix time, for a clock that was
+    /// resumed at a reading, and for a [`ManualClock`].
     pub(crate) fn tells_date(&self) -> bool {
         match &self.0 {
             ClockSource::Counter { offset_ns, .. }
@@ -252,7 +255,7 @@ impl Clock {
         }
     }
 
-    /// The origin that the readings count from.
+    /// The origin from which the readings count.
     pub(crate) fn origin(&self) -> Origin {
         match &self.0 {
             ClockSource::Unix { .. } => Origin::Unix,
@@ -264,8 +267,8 @@ impl Clock {
     }
 
     /// Reads the clock.
-    // Always inlined: the function is so large that the compiler would otherwise make a call, which costs a decision
-    // ten instructions.
+    // It is always inlined: it is so large that the compiler would otherwise make a call, which costs a decision ten
+    // instructions.
     #[inline(always)]
     #[must_use]
     pub fn now(&self) -> Timestamp {
@@ -283,14 +286,14 @@ impl Clock {
     }
 }
 
-/// The origin of a clock's readings. Another process can find the same instant only for some of them.
+/// The kind of origin of a clock's readings. Not every origin is an instant that another process can find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// A call in this process. No other process can find that instant.
+    /// The time of a call in this process, which no other process can find.
     Own,
     /// The beginning of 1970.
     Unix,
-    /// The origin that the owner of a [`ManualClock`] counts from.
+    /// The origin that the owner of a [`ManualClock`] has chosen.
     Told,
 }
 

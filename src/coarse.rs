@@ -1,4 +1,4 @@
-//! [`CoarseClock`]: a clock that another thread reads, so that a decision only loads a number.
+//! [`CoarseClock`]: a clock whose time another thread keeps up to date, so that a decision only loads a number.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,15 +9,15 @@ use crate::clock::{Clock, ManualClock};
 use crate::error::BuildError;
 use crate::sync::Arc;
 
-/// A clock that takes a decision one load instead of a reading of the counter, and is a little late.
+/// A clock whose reading is one load instead of a reading of the machine's counter, and is a little late.
 ///
-/// Its owner advances it. Either an event loop that goes round often enough calls [`tick`](CoarseClock::tick), or a
-/// thread does it, which [`start`](CoarseClock::start) runs until the owner is dropped. A limiter gets its [`Clock`]
-/// from the `CoarseClock`, which is advanced when it is made, so no limiter has a clock that was never advanced. When
-/// the owner is dropped, time stands still, and limiters admit the units that are left and then nothing.
+/// Its owner has to advance it. Either an event loop calls [`tick`](CoarseClock::tick) often enough, or a thread calls
+/// it, which [`start`](CoarseClock::start) runs until the owner is dropped. A limiter gets its [`Clock`] from the
+/// `CoarseClock`. A new `CoarseClock` already has the present time, so no limiter has a clock that was never advanced.
+/// When the owner is dropped, time stands still, and limiters admit the units that are left and then nothing.
 ///
-/// The cost is precision: a request is decided at the last tick before it. Bounds hold in the clock's own time, so
-/// over real intervals they hold for an interval that is one tick longer.
+/// The cost is precision: a request is decided at the time of the last tick before it. Bounds hold in the clock's own
+/// time, so over real intervals they hold for an interval that is one tick longer.
 ///
 /// ```
 /// use tollgate::{CoarseClock, Limiter, Quota};
@@ -45,7 +45,7 @@ impl Ticker {
 }
 
 impl CoarseClock {
-    /// A clock that stands until [`tick`](CoarseClock::tick) is called. Its origin is this call.
+    /// A clock that stands still until [`tick`](CoarseClock::tick) is called. Its origin is the time of this call.
     #[must_use]
     pub fn new() -> Self {
         Self::of(Clock::monotonic())
@@ -68,7 +68,7 @@ impl CoarseClock {
     /// Runs a thread that ticks every `interval`, until this value is dropped.
     ///
     /// # Errors
-    /// An interval of zero or above a second; or the system refuses the thread.
+    /// Returns an error if the interval is zero or above a second, or if the system refuses the thread.
     ///
     /// ```
     /// use std::time::Duration;
@@ -79,7 +79,7 @@ impl CoarseClock {
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn start(mut self, interval: Duration) -> Result<Self, BuildError> {
-        // At zero the thread would spin; above a second bounds would hold for no useful interval.
+        // At zero the thread would spin, and above a second the bounds would be too loose to be of use.
         if interval.is_zero() || interval > Duration::from_secs(1) {
             return Err(BuildError::OutOfRange(format!(
                 "a clock cannot tick every {interval:?}; use up to 1s, as in 1ms"
@@ -87,7 +87,7 @@ impl CoarseClock {
         }
         let ticker = Arc::clone(&self.ticker);
         let thread = thread::Builder::new().name("tollgate-clock".to_owned()).spawn(move || {
-            // Relaxed: the flag orders nothing; `unpark` in `drop` makes the sleeper look at it.
+            // Relaxed: the flag orders no other memory, and the `unpark` in `drop` makes the thread load it.
             while !ticker.stopped.load(Ordering::Relaxed) {
                 ticker.tick();
                 thread::park_timeout(interval);
@@ -102,7 +102,7 @@ impl CoarseClock {
         self.ticker.tick();
     }
 
-    /// The clock to give to limiters. All clocks of one `CoarseClock` tell the same time.
+    /// The clock for limiters. All clocks of one `CoarseClock` have the same time.
     ///
     /// ```
     /// use tollgate::{CoarseClock, KeyedLimiter, Quota};
@@ -128,9 +128,9 @@ impl Drop for CoarseClock {
         // Relaxed: the flag publishes nothing but itself.
         self.ticker.stopped.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // Without this, the sleeping thread would look at the flag only at the next tick.
+            // Without this call the sleeping thread would load the flag only at its next tick.
             thread.thread().unpark();
-            // The thread cannot panic. If it did, there would be nothing to do about it here.
+            // The thread cannot panic, and if it did, nothing could be done about it here.
             let _ = thread.join();
         }
     }

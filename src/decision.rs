@@ -1,4 +1,4 @@
-//! [`Decision`]: the answer to one request. It is small, and each figure is computed when it is read.
+//! [`Decision`]: the answer to one request. It is small, and each of its figures is computed when a caller asks for it.
 
 mod denial;
 mod permit;
@@ -16,8 +16,8 @@ pub use summary::DecisionSummary;
 
 /// The answer to one request.
 ///
-/// Two decisions are equal if all their answers are equal, whichever limiter made them, and when. With the feature
-/// `serde` a decision is read and written as its [`summary`](Decision::summary).
+/// Two decisions are equal if all their answers are equal, even if different limiters made them at different times.
+/// With the feature `serde` a decision is read and written as its [`summary`](Decision::summary).
 ///
 /// ```
 /// use std::time::Duration;
@@ -36,10 +36,10 @@ pub use summary::DecisionSummary;
 #[must_use = "a decision that nobody looks at limits nothing"]
 pub enum Decision {
     // This variant is first, so that the discriminant itself says if a request is allowed: this saves an instruction.
-    /// The request must not go; nothing was charged or written, unless the policy counts denials
+    /// The request must not proceed. Nothing was charged or written, unless the policy counts denials
     /// ([`AtLimit`](crate::AtLimit)).
     Denied(Denial),
-    /// The request may go; its cost is charged (a peek charges nothing).
+    /// The request may proceed. Its cost was charged, unless it was a peek.
     Allowed(Permit),
 }
 
@@ -61,14 +61,14 @@ impl Decision {
         }
     }
 
-    /// True if the request may go.
+    /// True if the request may proceed.
     #[inline]
     #[must_use]
     pub fn is_allowed(&self) -> bool {
         matches!(self, Self::Allowed(_))
     }
 
-    /// True if the request must not go.
+    /// True if the request must not proceed.
     #[inline]
     #[must_use]
     pub fn is_denied(&self) -> bool {
@@ -94,7 +94,7 @@ impl Decision {
         }
     }
 
-    /// True if the spill has decided, because the key was new and a keyed table had no cell for it: see
+    /// True if the spill made the decision, because the key was new and the keyed table had no cell for it: see
     /// [`WhenFull::Spill`](crate::WhenFull::Spill). It is also true if a new key would have got a cell, but was denied
     /// because of its charges in the spill. The figures may then include other keys' traffic.
     ///
@@ -114,7 +114,7 @@ impl Decision {
     /// The decision as a `Result`, for `?`.
     ///
     /// # Errors
-    /// The [`Denial`], if denied.
+    /// The [`Denial`], if the request was denied.
     ///
     /// ```
     /// use tollgate::{Denial, Limiter, Quota};
@@ -134,7 +134,7 @@ impl Decision {
         }
     }
 
-    /// The denial, if it is one.
+    /// The denial, if the decision is a denial.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -151,7 +151,7 @@ impl Decision {
         }
     }
 
-    /// The permit, if it is one.
+    /// The permit, if the request was admitted.
     #[inline]
     #[must_use]
     pub fn permit(&self) -> Option<&Permit> {
@@ -161,7 +161,7 @@ impl Decision {
         }
     }
 
-    /// A copy of the decision, permit included, for this crate's own undos and reports. No caller is handed both
+    /// A copy of the decision, permit included, for this crate's own undos and reports. No caller ever gets both
     /// copies.
     pub(crate) fn twin(&self) -> Self {
         match self {
@@ -177,15 +177,15 @@ impl Decision {
         }
     }
 
-    /// The most units that can be admitted at one instant: the burst, or the window's limit. Under a soft policy it
-    /// is the limit that the policy names, not the softened one.
+    /// The largest number of units that can be admitted at one instant: the burst, or the window's limit. Under a soft
+    /// policy it is the limit that the policy names, not the softened one.
     #[must_use]
     pub fn limit(&self) -> u64 {
         self.view().limit()
     }
 
-    /// The units that are left just after the decision: the largest cost that would then be admitted. Under a soft
-    /// policy they are counted up to the limit that the policy names, and are 0 beyond it.
+    /// The number of units that are left just after the decision: the largest cost that would then be admitted. Under a
+    /// soft policy the number is relative to the limit that the policy names, and is 0 beyond that limit.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         match self {
@@ -194,8 +194,8 @@ impl Decision {
         }
     }
 
-    /// The time after the decision at which the whole [`limit`](Decision::limit) is there again, if nothing else
-    /// happens. It is rounded up to the nanosecond.
+    /// The time from the decision until the whole [`limit`](Decision::limit) is available again, if no other request is
+    /// charged. It is rounded up to the nanosecond.
     #[must_use]
     pub fn reset_after(&self) -> Duration {
         self.view().reset_after()
@@ -203,17 +203,17 @@ impl Decision {
 }
 
 impl Decision {
-    /// The units that it has charged: 0 for a denial, or for an answer to a question.
+    /// The number of units that were charged: 0 for a denial, or for the answer to a question.
     pub(crate) fn charged(&self) -> u64 {
         if self.is_allowed() { self.view().cost } else { 0 }
     }
 
-    /// The same answer, for a charge of `cost` units in all.
+    /// The same answer, but for a charge of `cost` units in total.
     pub(crate) fn charging(self, cost: u64) -> Self {
         match self {
-            // The other figures are those of the word that the last charge left.
+            // The other figures stay, since they describe the word after the last charge.
             Self::Allowed(_) => Self::new(Verdict::Allowed, View { cost, ..*self.view() }),
-            // Nothing was charged: the cost stays the one that was asked for.
+            // Nothing was charged, so the cost stays the cost that was denied.
             denied => denied,
         }
     }
@@ -224,18 +224,18 @@ impl Decision {
     pub(crate) fn shortage(&self) -> u64 {
         let View { figures, cost, .. } = self.view();
         match figures {
-            // Only GCRA can tell how far a denied cost was from fitting, since its word is a time.
+            // Only a word of GCRA says how far a denied cost was from fitting, since the word is a time.
             Figures::Word { kernel: Kernel::Gcra(gcra), held } => gcra.shortage(*held, *cost),
             _ => 0,
         }
     }
 }
 
-/// The facts at the moment of a decision, from which every answer is computed on demand.
+/// The data of a decision, from which each answer is computed on demand.
 #[derive(Clone, Copy)]
 pub(crate) struct View {
     pub(crate) figures: Figures,
-    /// The instant that the word was seen from: the caller's now, or the shard's time floor if that is later.
+    /// The instant from which the word was seen: the caller's now, or the shard's time floor if that is later.
     pub(crate) at_ns: u64,
     /// The caller's now.
     pub(crate) now_ns: u64,
@@ -252,7 +252,7 @@ impl View {
 
     #[inline]
     fn remaining(&self) -> u64 {
-        // A shortcut for the most common policy: no moment is looked at, and nothing is softened.
+        // This is a shortcut for the most common policy: GCRA needs no moment here, and the limit is not softened.
         if let (Figures::Word { kernel: Kernel::Gcra(gcra), held }, 0) =
             (&self.figures, self.soft_bp)
             && self.at_ns <= self.now_ns
@@ -266,11 +266,11 @@ impl View {
     fn remaining_of_any(&self) -> u64 {
         let left = self.figures.remaining(self.at_ns, self.now_ns);
         // `left` is at most S, the softened limit, and the answer is at most L, the limit that the policy names. So the
-        // answer is less by S - L, and at least 0.
+        // answer is `left` less S - L, but at least 0.
         left.saturating_sub(self.figures.limit() - self.limit())
     }
 
-    /// Prints the answers, and not the state that they are computed from.
+    /// Prints the answers, and not the state from which they are computed.
     fn describe<'s, 'a, 'b>(
         &self,
         shown: &'s mut fmt::DebugStruct<'a, 'b>,
@@ -287,8 +287,7 @@ impl View {
     pub(crate) fn of_charged_log(&self) -> Option<&Answers> {
         match &self.figures {
             Figures::Known(answers) if answers.slots.is_some() => Some(answers),
-            // These are the answers of a word or a spill, answers from elsewhere, and those of a log that was not
-            // charged.
+            // The decision was made on a word, by a spill or elsewhere, or on a log that was not charged.
             _ => None,
         }
     }
@@ -306,22 +305,22 @@ impl View {
     }
 }
 
-/// The outcome of a request, and the state of its word, seen from `at_ns`.
+/// The outcome of a request, and the state of its word as seen from `at_ns`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outcome {
     pub(crate) verdict: Verdict,
-    /// The state before, for a caller that may have to undo the charge.
+    /// The state before the request, for a caller that may have to undo the charge.
     pub(crate) before: Held,
     pub(crate) mark: Mark,
     pub(crate) held: Held,
     pub(crate) at_ns: u64,
-    /// The units that were charged, or the cost that was denied.
+    /// The number of units that were charged, or the cost that was denied.
     pub(crate) cost: u64,
 }
 
 impl Outcome {
-    /// The outcome under a policy with none of the options of [`AtLimit`](crate::AtLimit). The word held `before`, and
-    /// holds `held` now.
+    /// The outcome under a policy with none of the options of [`AtLimit`](crate::AtLimit). The state of the word was
+    /// `before`, and is `held` now.
     #[inline(always)]
     pub(crate) fn plain(verdict: Verdict, before: Held, held: Held, at_ns: u64, cost: u64) -> Self {
         // Only a policy with rules for its limit, or a full table, sets a mark.
@@ -330,11 +329,11 @@ impl Outcome {
 
     /// The outcome of a request whose key was idle.
     pub(crate) fn of_idle(verdict: Verdict, held: Held, at_ns: u64, cost: u64) -> Self {
-        // An idle key held nothing, so an undo puts back an idle state.
+        // An idle key owed nothing, so an undo restores an idle state.
         Self { verdict, mark: Mark::None, before: Held::IDLE, held, at_ns, cost }
     }
 
-    /// The decision, by this arithmetic, on a request at `now_ns`.
+    /// The decision on a request at `now_ns`, with answers that `kernel` computes.
     #[inline(always)]
     pub(crate) fn told(self, kernel: Kernel, now_ns: u64, soft_bp: u16) -> Decision {
         // `before` is for an undo, and is no part of the answer.

@@ -1,14 +1,15 @@
 //! [`Divisor`]: division by a number that is known in advance.
 //!
-//! A division of 64 bits takes as long as several products. With `2^(l-1) < d <= 2^l` and
+//! A division of 64 bits takes as long as several products, so it is replaced by products and shifts. With `2^(l-1) < d
+//! <= 2^l` and
 //!
 //! ```text
 //! m = floor(2^64 * (2^l - d) / d) + 1,    t = floor(m * n / 2^64)
 //! floor(n / d) = floor((t + floor((n - t) / 2^min(l, 1))) / 2^max(l - 1, 0))
 //! ```
 //!
-//! for every n below 2^64: Granlund and Montgomery, "Division by Invariant Integers using Multiplication" (1994),
-//! figure 4.1.
+//! This holds for every n below 2^64: see Granlund and Montgomery, "Division by Invariant Integers using
+//! Multiplication" (1994), figure 4.1.
 
 /// A number to divide by, never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,13 +23,13 @@ impl Divisor {
     #[expect(clippy::cast_possible_truncation, reason = "the product is below 2^64")]
     pub(crate) const fn new(divisor: u64) -> Self {
         let divisor = if divisor == 0 { 1 } else { divisor };
-        // 2^l - d, which is less than d: so the quotient is below 2^64.
+        // This is 2^l - d, which is less than d, so the quotient below is less than 2^64.
         let beyond = (1_u128 << Self::log(divisor)) - divisor as u128;
         let multiplier = ((beyond << u64::BITS) / divisor as u128) as u64 + 1;
         Self { divisor, multiplier }
     }
 
-    /// The l of the module header: 0 to 64.
+    /// The l of the formula at the top of this file: 0 to 64.
     const fn log(divisor: u64) -> u32 {
         u64::BITS - divisor.saturating_sub(1).leading_zeros()
     }
@@ -37,13 +38,14 @@ impl Divisor {
         self.divisor
     }
 
-    /// The divisor and its multiplier, as [`Self::of_parts`] takes them.
+    /// The divisor and its multiplier, for [`Self::of_parts`].
     pub(crate) const fn parts(self) -> [u64; 2] {
         [self.divisor, self.multiplier]
     }
 
     /// Makes a divisor from numbers that [`Self::parts`] gave, without the long division of [`Self::new`]. From other
-    /// numbers, such as those read while another thread writes them, it makes some divisor.
+    /// numbers, such as those that are read during a write, it makes a divisor that gives wrong quotients but does not
+    /// panic.
     pub(crate) const fn of_parts(divisor: u64, multiplier: u64) -> Self {
         Self { divisor, multiplier }
     }
@@ -52,10 +54,10 @@ impl Divisor {
     #[inline(always)]
     pub(crate) const fn divide(self, number: u64) -> (u64, u64) {
         let taken = ((self.multiplier as u128 * number as u128) >> u64::BITS) as u64;
-        // A divisor of 1 shifts by nothing; every other by 1 and then by the rest.
+        // A divisor of 1 needs no shift. Every other divisor shifts by 1 first and by l - 1 afterwards.
         let log = Self::log(self.divisor);
         let (first, rest) = if log == 0 { (0, 0) } else { (1, log - 1) };
-        // This adds t and half of the rest, as in the header. It never wraps for a divisor that was made here.
+        // This adds t and half of n - t, as in the formula. The sum never wraps for a divisor that `new` made.
         let quotient = taken.wrapping_add(number.wrapping_sub(taken) >> first) >> rest;
         (quotient, number.wrapping_sub(quotient.wrapping_mul(self.divisor)))
     }
@@ -67,7 +69,7 @@ mod tests {
 
     use super::*;
 
-    /// Numbers of every length, and those beside powers of two.
+    /// Numbers of every length, and the neighbours of powers of two.
     fn numbers() -> impl Strategy<Value = u64> {
         let near = (0_u32..64, -2_i64..=2)
             .prop_map(|(bits, more)| (1_u64 << bits).wrapping_add_signed(more));

@@ -1,7 +1,7 @@
 //! [`Entry`]: one limit, with every verb that its store supports; and the names of the stores.
 //!
-//! The type of an entry names the store of its limit, so that a verb which the store does not support does not
-//! compile. A field or a function needs these names:
+//! The type of an entry names the store of its limit, so that a verb which the store does not support does not compile.
+//! The following names are needed for the type of a field or an argument:
 //!
 //! | Type | Of |
 //! |---|---|
@@ -10,7 +10,8 @@
 //! | `Entry<'a, KeyCells<'a>>` | a key of a [`SketchLimiter`] |
 //! | `Entry<'a, AnyLimit<'a>>` | any of these: [`Entry::any`], [`AnyLimiter::any_entry`] |
 //!
-//! A function takes all of them as `Entry<'_, S>` with `S: Store`. [`Store`] is sealed, so no other types implement it.
+//! A function can take entries of all stores as `Entry<'_, S>` with `S: Store`. [`Store`] is sealed, so no other types
+//! implement it.
 //!
 //! ```
 //! use tollgate::entry::{KeyCells, Store};
@@ -28,8 +29,8 @@
 //! assert!(is_free(&request.client) && is_free(&request.service));
 //! # Ok::<(), tollgate::BuildError>(())
 //! ```
-// The verbs are written here, once, whatever stores the limit: `store.rs` has the operations of every store, and
-// `limit.rs` those of a word.
+// The verbs are implemented here, once for all stores. `store.rs` has the operations that every store implements, and
+// `limit.rs` has those of a word.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -53,11 +54,11 @@ pub use crate::limit::Limit;
 pub use crate::sketch::KeyCells;
 pub use crate::store::Store;
 
-/// One limit: that of a limiter, or of one of its keys.
+/// One limit: the limit of a limiter without keys, or of one key of a limiter.
 ///
-/// Every limiter makes entries by its method `entry`. An entry borrows the limiter. It does not keep the key, only the
-/// place of the key in the table, whose memory it has prefetched. Each verb reads the limiter's clock, unless
-/// [`at`](Entry::at) has given the entry a time.
+/// Every limiter has a method `entry` that makes entries. An entry borrows the limiter. It does not hold the key, only
+/// the key's position in the table, and it has prefetched the memory at that position. Each verb reads the limiter's
+/// clock, unless the caller has given the entry a time ([`at`](Entry::at)).
 ///
 /// `Entry<'_>` is the entry of one word or one log ([`Limiter`], [`KeyedLimiter`]). It has every verb. Each verb is one
 /// compare-and-swap, or, in a sliding log, one for each unit. Entries of stripes and sketches can be asked and charged,
@@ -82,11 +83,11 @@ pub use crate::store::Store;
 pub struct Entry<'a, S = Limit<'a>> {
     pub(crate) limit: S,
     pub(crate) at: Option<Timestamp>,
-    /// Only the word's type names the lifetime.
+    /// Only the store type of a word mentions the lifetime.
     pub(crate) borrow: PhantomData<&'a ()>,
 }
 
-/// Prints the limit, and the time if one was given.
+/// Prints the limit, and the time if the caller gave one.
 impl<S: fmt::Debug> fmt::Debug for Entry<'_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_tuple("Entry");
@@ -104,13 +105,13 @@ impl<'a, S: Store> Entry<'a, S> {
         Self { limit, at: None, borrow: PhantomData }
     }
 
-    /// Decides at the caller's time, in place of the limiter's clock. All times that one limiter gets, those of its
-    /// clock included, must count from one origin. A time far in the future is accepted, and denies other requests
-    /// until that time.
+    /// Decides at the caller's time instead of the time of the limiter's clock. All times that a limiter is given, and
+    /// the times of its clock, must count from the same origin. A time far in the future is accepted, but its charges
+    /// deny other requests until that time.
     ///
-    /// Stored time never falls. At a time before the window in force a request counts in that window; under GCRA what
-    /// was charged at later times has not drained yet. A refund or a cancellation at a time before that of another
-    /// charge gives back too much, because it includes units that had drained before that charge.
+    /// Stored time never falls. A request with a time before the window in force counts in that window. Under GCRA,
+    /// charges at later times have not drained yet at an earlier time. If the time of a refund or a cancellation is
+    /// before the time of another charge, too much is given back, including units that had drained before that charge.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota, Timestamp};
@@ -138,7 +139,7 @@ impl<'a, S: Store> Entry<'a, S> {
         self.check_n(1)
     }
 
-    /// Decides one request of `cost` units, and charges it if it is admitted. A request of 0 units takes nothing: it
+    /// Decides one request of `cost` units, and charges it if it is admitted. A request of 0 units charges nothing: it
     /// is admitted unless the limit owes a debt or refuses everything. To ask without charging, use
     /// [`peek`](Entry::peek).
     ///
@@ -153,10 +154,10 @@ impl<'a, S: Store> Entry<'a, S> {
         self.limit.decide(cost, self.at, cost > 0)
     }
 
-    /// The answer that [`check_n`](Entry::check_n) would give if nothing happened in between, without charging. The
-    /// answers agree even if a check would first have to forget the key's idle cell. (Such a check would be decided
-    /// with the charges in the spill of a full table ([`WhenFull::Spill`](crate::WhenFull::Spill)), or its time would
-    /// be too early for another of the key's shards.)
+    /// The answer that [`check_n`](Entry::check_n) would give now, without a charge. The answers agree even if the key
+    /// has an idle cell that a check would first forget. (After it has forgotten the cell, such a check also counts the
+    /// key's charges in the spill of a full table ([`WhenFull::Spill`](crate::WhenFull::Spill)) and the time floors of
+    /// the key's other shards. The answer here includes both.)
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
@@ -204,10 +205,10 @@ impl<'a, S: Store> Entry<'a, S> {
         Entry { limit: self.limit.into(), at: self.at, borrow: PhantomData }
     }
 
-    /// Admits as much of `cost` as fits, and says how much: the [`cost`](Permit::cost) of the permit. The request is
-    /// denied if not even one unit fits; then the denial is that of a request of one unit. In a striped limiter it
-    /// takes units from one stripe after the other. In a sketch it takes as many units as the key's least loaded cell
-    /// has, from all of the key's cells.
+    /// Admits as much of `cost` as fits. The [`cost`](Permit::cost) of the permit says how much this is. If not even
+    /// one unit fits, the request is denied, with the denial of a request for one unit. A striped limiter takes the
+    /// units from one stripe after the other. A sketch charges all of the key's cells with as many units as the least
+    /// loaded of these cells has left.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
@@ -222,11 +223,11 @@ impl<'a, S: Store> Entry<'a, S> {
         self.limit.ask(Verb::UpTo, cost, self.at, cost > 0)
     }
 
-    /// Charges `cost` whether it fits or not, and returns how much of it could not be charged. Use it for a cost that
-    /// is known only afterwards: check with an estimate, and charge the rest.
+    /// Charges `cost` even if it does not fit, and returns how many of its units could not be charged. Use it for a
+    /// cost that is known only afterwards: check with an estimate, and charge the rest.
     ///
-    /// Under GCRA the limit goes into debt, and admits nothing until the debt has drained below the burst. How large
-    /// a debt may be depends on the store of the limit. Units beyond are not charged:
+    /// Under GCRA the limit goes into debt, and admits nothing until the debt has drained below the burst. The largest
+    /// possible debt depends on the store of the limit. Units beyond it are not charged:
     ///
     /// | Store | It is charged up to |
     /// |---|---|
@@ -261,11 +262,11 @@ impl<'a, S: Store> Entry<'a, S> {
 }
 
 impl Entry<'_, KeyCells<'_>> {
-    /// Tells whether the key was seen lately: whether all of its cells of a sketch hold a charge.
+    /// True if the key was seen lately, which means that all of its cells in the sketch hold a charge.
     ///
-    /// This is the question of a Bloom filter, with entries that expire by themselves. It is true from the admission
-    /// of a request of the key until the whole charge has drained (GCRA), or until its window is over (two windows,
-    /// for sliding windows). It may be true of a key that was never seen, as rarely as
+    /// This is the question of a Bloom filter, with entries that expire by themselves. The answer is true from an
+    /// admission of the key until the whole charge has drained (GCRA), or until its window is over (for a sliding
+    /// window, until the next window is over). It may be true for a key that was never seen, as rarely as
     /// [`SketchSize::for_load`](crate::SketchSize::for_load) lets keys be refused.
     ///
     /// ```
@@ -284,14 +285,15 @@ impl Entry<'_, KeyCells<'_>> {
 }
 
 impl<'a> Entry<'a> {
-    /// The key under another of the limiter's quotas. Tiers are numbered from 0 in the order that
-    /// [tiers](crate::KeyedBuilder::tier) were given, and each counts the key apart. Without this call the key is in
-    /// tier 0. The caller chooses the tier of each key. If the choice changes, [`move_to`](Entry::move_to) takes along
-    /// the units that the key has spent. Tier 0 of a limiter with [own quotas](Entry::under) is the quota that it was
-    /// built with.
+    /// The key under another of the limiter's quotas. Tiers are numbered from 0 in the order in which the
+    /// [tiers](crate::KeyedBuilder::tier) were given. Each tier counts the key separately. Without this call the key is
+    /// in tier 0. The caller chooses the tier of each key. If the choice changes, [`move_to`](Entry::move_to) moves the
+    /// units that the key has spent to the new tier. Tier 0 of a limiter with [own quotas](Entry::under) is the quota
+    /// that it was built with.
     ///
     /// # Errors
-    /// There is no such tier. A limiter that was built without further [tiers](crate::KeyedBuilder::tier) has one, tier 0.
+    /// Returns an error if there is no such tier. A limiter that was built without further
+    /// [tiers](crate::KeyedBuilder::tier) has only tier 0.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota};
@@ -308,37 +310,38 @@ impl<'a> Entry<'a> {
         Ok(Self { limit: self.limit.in_tier(tier)?, ..self })
     }
 
-    /// The key under a quota of its own: that of its customer, which your database knows. The limiter must be built for
-    /// it ([`own_quotas`](crate::KeyedBuilder::own_quotas)). Without this call the key is under the quota that the
-    /// limiter was built with.
+    /// The key under a quota of its own, such as a customer's quota from your database. The limiter must be built for
+    /// own quotas ([`own_quotas`](crate::KeyedBuilder::own_quotas)). Without this call the key has the quota with which
+    /// the limiter was built.
     ///
-    /// A key has one count, whichever quotas it is asked under. When its quota changes, the units that it has spent
-    /// stay spent, and a raised rate or burst counts from the next request on. They come back at the rate of the quota
-    /// under which the key was last admitted, or of a faster quota under which it was denied since. In any time T a key
-    /// is admitted at most B + R * T units, where B is the largest burst and R the highest rate of the quotas that it
-    /// was asked under. So nobody gains by asking under two quotas in turns.
+    /// A key has one count, even if it is asked under several quotas. When its quota changes, the units that the key
+    /// has spent stay spent, and a raised rate or burst applies from the next request. Spent units come back at the
+    /// rate of the quota under which the key was last admitted, or of a faster quota under which it was denied since.
+    /// In any time T a key is admitted at most B + R * T units, where B is the largest burst and R the highest rate of
+    /// the quotas under which it was asked. So nobody gains by alternating between two quotas.
     ///
-    /// Looking the quota up in a table takes some 130 instructions.
+    /// The call looks the quota up in a table, which takes some 130 instructions.
     ///
-    /// * A permit gives units back ([`refund`](Entry::refund)) only while its key is counted in the quota of that
+    /// * A permit gives units back ([`refund`](Entry::refund)) only while its key is still counted in the quota of the
     ///   charge. Since the charge, the key must not have moved to a faster quota, nor to another quota with a debt
-    ///   above the burst of either. The same must hold for the keys that share a mark with it, which are a thousandth
-    ///   of all keys.
+    ///   above the burst of either. The same must hold for the keys that share a mark with this key, which are a
+    ///   thousandth of all keys.
     /// * A [reservation](Entry::reserve) keeps its turn. If the key is then asked under a faster quota, the reserved
-    ///   units come back before that turn. At the turn they may then be used in addition to other units.
-    /// * A debt is rounded up to a tick of the new quota, at most 1/256 of a unit where its words have room. So the
-    ///   wait in a denial may be a tick too short if the new quota is not faster than the old one.
+    ///   units come back before that turn. The reservation may then be used at its turn in addition to these units.
+    /// * A debt is rounded up to a tick of the new quota, which is at most 1/256 of a unit if its words have room. So
+    ///   the wait in a denial may be a tick too short if the new quota is not faster than the old one.
     /// * A word under the new quota can hold a debt of at least twice its burst. A larger debt comes back at the old
     ///   rate until the word can hold it.
-    /// * A request that finds its key in another quota is decided at the time of the limiter's clock, or at the time
-    ///   that you give ([`at`](Entry::at)) if that is later. The bound above holds by that clock. A request at a time d
-    ///   before that clock may be admitted up to R * d units more. A time ahead of the clock is believed, as in every
-    ///   limiter.
+    /// * A request that finds its key counted in another quota is decided at the time of the limiter's clock, or at the
+    ///   time that you give ([`at`](Entry::at)) if that is later. The bound above holds in the times of the limiter's
+    ///   clock. A request at a time d before that clock may be admitted up to R * d units more. A time ahead of the
+    ///   clock is taken as it is, as in every limiter.
     ///
     /// # Errors
-    /// The limiter was built without own quotas; the quota does not fit in its words; there is no place for another
-    /// quota ([`forget_quotas`](crate::KeyedLimiter::forget_quotas)). If an entry is kept until its quota has been
-    /// forgotten and another quota has taken the place, the entry denies as a full table does.
+    /// Returns an error if the limiter was built without own quotas, if the quota does not fit in the limiter's words,
+    /// or if there is no place for another quota ([`forget_quotas`](crate::KeyedLimiter::forget_quotas)). If you keep
+    /// an entry until its quota has been forgotten and another quota has taken its place, the entry denies as a full
+    /// table does.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, ManualClock, Quota};
@@ -357,18 +360,18 @@ impl<'a> Entry<'a> {
     }
 
     /// Moves the units that a key has spent from this tier to another, as when a customer's plan changes, and returns
-    /// their number. In its old tier the key is then as if never used.
+    /// their number. In its old tier the key is then like a key that was never used.
     ///
-    /// The units are rounded up. Units beyond the most that a word remembers (twice the new burst, the new policy's
+    /// The units are rounded up. Units beyond the most that a word can hold (twice the new burst, the new policy's
     /// debt, or the new window's limit) are dropped, and so are units that an old window counted above its limit.
     /// Charges that the key gets in the old tier before the end of this call are moved, too. The spill
     /// ([`WhenFull::Spill`](crate::WhenFull::Spill)) holds the debt of a key without a cell. That debt is charged in
     /// the new tier, and also stays in the old tier until it has drained there. Between [own quotas](Entry::under)
-    /// nothing has to move: a key has one count there.
+    /// nothing has to be moved, since a key has one count for all of them.
     ///
     /// # Errors
-    /// No such tier; the table is full of live keys, and has no spill. In that case nothing moves: the key keeps what
-    /// it has spent.
+    /// Returns an error if there is no such tier, or if the table is full of live keys and has no spill. Then nothing
+    /// is moved, and the spent units stay in the old tier.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota};
@@ -383,21 +386,22 @@ impl<'a> Entry<'a> {
         self.limit.move_to(tier, self.at)
     }
 
-    /// Gives back the charge of a permit of this limit, and returns the number of units given back, rounded up
-    /// because a part of the last one may have drained. [`Permit::portion`] makes a permit for some of its units.
+    /// Gives back the charge of a permit of this limit, and returns the number of units given back. The number is
+    /// rounded up, because a part of the last unit may have drained. [`Permit::portion`] makes a permit for some of its
+    /// units.
     ///
     /// Units that have drained meanwhile cannot be given back: under GCRA these are `rate * (now - then)` units. A
     /// window gives back only while the window (or segment) that was charged is the current one. Some permits give back
-    /// nothing: that of a peek; that of a limit with another policy; a permit from before a change of the quota, even
-    /// if the quota has been changed back; that of a charge in the spill; and that of a key that the table has
-    /// forgotten, since such a key owes nothing.
+    /// nothing: the permit of a peek; the permit of a limit with another policy; a permit from before a change of the
+    /// quota, even if the quota has been changed back; the permit of a charge in the spill; and the permit of a key
+    /// that the table has forgotten, since such a key owes nothing.
     ///
     /// A sliding log gives back each unit that is still in the window and whose place no later request has taken. If
     /// another thread reads that place at the same moment, the unit may come back up to a window late, never too
     /// early.
     ///
-    /// A permit stands for one charge of one key: to refund it to another key of the same limiter, or to another
-    /// limiter of the same policy, is to forgive another charge. The limiter cannot detect this.
+    /// A permit stands for one charge of one key. If you refund it to another key of the same limiter, or to another
+    /// limiter with the same policy, you give back another key's charge. The limiter cannot detect this.
     ///
     /// ```
     /// use std::time::Duration;
@@ -416,10 +420,9 @@ impl<'a> Entry<'a> {
         refund.map_or(0, |refund| self.limit.amend(self.at, refund))
     }
 
-    /// Corrects a charge when the real cost is known. If less was used than the permit was charged, the rest is given
-    /// back, as by [`refund`](Entry::refund). If more was used, the excess is charged, as by [`charge`](Entry::charge),
-    /// into debt if it has to. Returns how many units could not be charged; that is 0 if no more was used than was
-    /// charged.
+    /// Corrects a charge when the real cost is known. If fewer units were used than charged, the difference is given
+    /// back with [`refund`](Entry::refund). If more were used, the excess is charged with [`charge`](Entry::charge),
+    /// into debt if necessary. Returns how many units could not be charged: 0 if no more was used than was charged.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, ManualClock, Quota};
@@ -447,15 +450,15 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Takes back up to `units` units, whichever charges they are of, and returns their number, rounded up. Use it if a
-    /// cost turns out lower and the permit of its charge is gone. If there is a permit, [`refund`](Entry::refund) is
-    /// better.
+    /// Takes back up to `units` charged units of any requests, and returns their number, rounded up. Use it if a cost
+    /// turns out to be lower and the permit of its charge is gone. If you still have the permit, use
+    /// [`refund`](Entry::refund).
     ///
-    /// It never takes back more than is charged: under GCRA the units owed now, a debt included; in a window its newest
-    /// count; in a sliding log any places within its window. During a penalty, and for a key without a cell, it takes
-    /// back nothing. At most the units taken back are admitted above the bound. If they were owed for a
-    /// [reservation](Entry::reserve), that reservation still goes at its turn, so the units above the bound may be
-    /// admitted later.
+    /// It never takes back more than is charged: under GCRA the units that are owed now, including a debt; in a window
+    /// its newest count; in a sliding log any slots within the window. During a penalty, and for a key without a cell,
+    /// it takes back nothing. The units that are taken back may be admitted above the bound, and no more. If they were
+    /// charged for a [reservation](Entry::reserve), the reservation still proceeds at its turn, so the bound may be
+    /// exceeded at that later time.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
@@ -468,11 +471,12 @@ impl<'a> Entry<'a> {
         self.limit.amend(self.at, Amendment::Uncharge(units))
     }
 
-    /// Gives a reservation's place back if no request has queued up behind it, and returns whether it did. Before its
-    /// turn ([`Reservation::ready_at`]) it gives back the whole charge, so that the limit is as if the reservation had
-    /// not been made. Afterwards it gives back the units that have not drained since. If a request has queued up behind
-    /// it, the charge stays, since the later places are promised. In a sliding log each place is treated alone: it goes
-    /// back if no place behind it is promised, and is free from the reservation's turn on.
+    /// Gives a reservation's place back and returns true, if no request has queued up behind it. Before the
+    /// reservation's turn ([`Reservation::ready_at`]) the whole charge is given back, as if the reservation had not
+    /// been made. After its turn only the units that have not drained since are given back. If a request has queued up
+    /// behind it, the charge stays, since the later places are promised. In a sliding log each slot of the reservation
+    /// is treated separately: it is given back if no slot behind it is promised, and is free from the reservation's
+    /// turn on.
     ///
     /// ```
     /// use std::time::Duration;
@@ -490,12 +494,12 @@ impl<'a> Entry<'a> {
         undo.is_some_and(|undo| self.limit.amend(self.at, undo) > 0)
     }
 
-    /// Forgets all charges: from now on the limit is as if never used. Permits and reservations from before the reset
-    /// must not be given back: that would forgive a later charge. A denied `check_all` may do so, if the reset comes
-    /// while it runs.
+    /// Forgets all charges: from now on the limit is like a limit that was never used. Do not give back permits and
+    /// reservations from before the reset, since that would give back a later charge. A `check_all` that is denied
+    /// during the reset may do this, too.
     ///
-    /// A key's reset forgets the charges in its cell. A reset does not forget charges in the spill, which were made
-    /// while the key had no cell; they only drain. Keys with equal tags and the same units share one word (see
+    /// For a key, the charges in its cell are forgotten. Charges in the spill, which were made while the key had no
+    /// cell, are not forgotten: they only drain. Keys with equal tags and the same units share one word (see
     /// [`Stats::collision_probability`](crate::Stats)), so a reset of one of these keys resets the others, too. A
     /// request with a time before the reset still waits until the time of the reset.
     ///
@@ -574,7 +578,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     }
 }
 
-/// A limiter of any kind, for keys of the type `K`: for code that holds several kinds, as `&dyn AnyLimiter<str>`.
+/// A limiter of any kind for keys of the type `K`. Code that holds several kinds of limiter can use `&dyn
+/// AnyLimiter<str>`.
 ///
 /// ```
 /// use tollgate::entry::AnyLimiter;
@@ -588,7 +593,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 pub trait AnyLimiter<K: ?Sized> {
-    /// The entry of a key. A limiter without keys has one limit for all of them.
+    /// The entry of a key. A limiter without keys has the same limit for all keys.
     fn any_entry(&self, key: &K) -> Entry<'_, AnyLimit<'_>>;
 }
 

@@ -1,4 +1,4 @@
-//! Typed errors. Each says what was refused, and what would be accepted.
+//! Typed errors. The text of each error says what was refused, and what would be accepted.
 
 mod build;
 
@@ -12,8 +12,8 @@ use crate::period::period;
 pub use build::BuildError;
 pub(crate) use build::NO_DATE;
 
-/// Why a [`Quota`](crate::Quota) or a [`Policy`](crate::Policy) was refused. Its text says what is wrong and what
-/// would be accepted, with the whole policy if it came as text.
+/// The reason why a [`Quota`](crate::Quota) or a [`Policy`](crate::Policy) was refused. The error's text says what is
+/// wrong and what would be accepted. If the policy came as text, it is quoted in full.
 ///
 /// ```
 /// use std::time::Duration;
@@ -28,13 +28,13 @@ pub(crate) use build::NO_DATE;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyError {
-    /// The policy, if it was read from text.
+    /// The text of the policy, if it was read from text.
     text: Option<String>,
     reason: Cow<'static, str>,
 }
 
 impl PolicyError {
-    /// A reason that has no number in it.
+    /// An error with a fixed text.
     pub(crate) const fn fixed(reason: &'static str) -> Self {
         Self { text: None, reason: Cow::Borrowed(reason) }
     }
@@ -59,7 +59,7 @@ impl PolicyError {
         ))
     }
 
-    /// More units than a log may have slots.
+    /// The error for a limit that is larger than the largest number of slots of a log.
     pub(crate) fn log_too_large(limit: u64, max: u64) -> Self {
         Self::new(format!(
             "a sliding log keeps a time for each of its {limit} units, and at most {max} are \
@@ -71,7 +71,7 @@ impl PolicyError {
         Self::new(format!("a window cannot be cut into {segments} segments; use 2 to 64, as in x6"))
     }
 
-    /// The window is not a whole number of nanoseconds per segment.
+    /// The error for a window that is not a whole number of nanoseconds per segment.
     pub(crate) fn uneven_segments(window_ns: u64, segments: u8) -> Self {
         let even = |n: &u8| window_ns.is_multiple_of(u64::from(*n));
         let fewer = (2..segments).rev().find(even);
@@ -86,22 +86,22 @@ impl PolicyError {
         ))
     }
 
-    /// A share of 0, or of more than 100 %, to soften a limit by.
+    /// The error for a soft share that is 0 or more than 100 %.
     pub(crate) fn soft_share(share: Percent) -> Self {
         Self::new(format!(
             "{share} is no share to soften a limit by; use 0.01% to 100%, as in soft 5%"
         ))
     }
 
-    /// A share that is less than one unit of the limit.
+    /// The error for a soft share that is less than one unit of the limit.
     pub(crate) fn soft_adds_nothing(limit: u64, share: Percent) -> Self {
-        // At most 100 %, since one unit is at most the whole limit.
+        // This is at most 100 %, since one unit is at most the whole limit.
         let least = u16::try_from(10_000_u64.div_ceil(limit)).unwrap_or(10_000);
         let least = Percent::from_hundredths(least);
         Self::new(format!("{share} of a limit of {limit} is not one unit; use at least {least}"))
     }
 
-    /// The softened limit is above 2^64 - 1.
+    /// The error for a softened limit above 2^64 - 1.
     pub(crate) fn soft_too_large(limit: u64, share: Percent) -> Self {
         Self::new(format!(
             "a limit of {limit} and {share} more is above {}; use a smaller share",
@@ -109,7 +109,7 @@ impl PolicyError {
         ))
     }
 
-    /// A penalty that would end while units that were admitted before it still count against the limit.
+    /// The error for a penalty that could end while earlier admitted units still count against the limit.
     pub(crate) fn penalty_too_short(length: Duration, least: Duration) -> Self {
         Self::new(format!(
             "a penalty of {length:?} would end before what was admitted has ceased to count; \

@@ -1,37 +1,38 @@
-//! Maps a key to the shards where it may live and to the tag by which it is recognised. The first of its cache lines is
-//! prefetched at once.
+//! Maps a key to the shards in which it may have its cell and to the tag by which it is recognised. The cache line of
+//! the first shard is prefetched at once.
 //!
-//! The key is hashed once: the topmost bits of the hash place it, and the lowest make its tag. No bit does both unless
-//! a tag is so wide, or a table so large, that 64 bits do not suffice. A second hash for the tag, with seeds of its
-//! own, would cost a quarter of a decision, and would help only in a rare case. It would not help against keys that
-//! collide in aHash whatever its seeds are (aHash#163 and aHash#292 had such keys), since these keys collide in both
-//! hashes.
+//! The key is hashed once: the topmost bits of the hash choose its first shard, and the lowest bits make its tag. No
+//! bit is used for both unless the tag is so wide or the table so large that 64 bits are too few. A second hash for the
+//! tag, with seeds of its own, would cost a quarter of a decision, and would help only in a rare case. It would not
+//! help against keys that collide in aHash for all seeds (aHash#163 and aHash#292 had such keys), since these keys
+//! would collide in both hashes.
 //!
 //! Shards form *units*: two shards side by side, in two cache lines that the hardware fetches together. A key has two
-//! units. It is looked for in one shard after the other: first in its *home*, which its hash names, then in its home's
-//! *sibling*, and then in the two shards of its *second unit*, which follows from the tag. Keys with equal tags share
-//! both units or neither, though perhaps not their homes: so every install of such keys looks at the same cells.
+//! units. The key is searched for in one shard after the other: first in its *home*, which its hash names, then in its
+//! home's *sibling*, and then in the two shards of its *second unit*, which follows from the tag. Keys with equal tags
+//! share both units or neither, though perhaps not their homes. So all installs of keys with the same tag and units
+//! search the same cells.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::net::IpAddr;
 
 use crate::sync::{Fault, planted};
 
-/// Where a key may live, and the bits by which its word is recognised.
+/// The first shard of a key, and the bits by which its word is recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
-    /// The shard that is looked at first.
+    /// The shard that is searched first.
     pub(crate) first: usize,
     pub(crate) tag: Tag,
 }
 
-/// The bits by which a key's word is recognised, as they stand in a live word: the state's bits are 0. No key's tag is
-/// 0, so that no live word is 0.
+/// The bits by which a key's word is recognised, at their position in a live word. The bits of the state are 0. No key
+/// has tag 0, so no live word is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tag(u64);
 
 impl Tag {
-    /// The tag of no key.
+    /// A tag that no key has.
     pub(crate) const NONE: Self = Self(0);
 
     #[inline(always)]
@@ -58,20 +59,20 @@ pub(crate) struct Mix(u64);
 
 impl<S: BuildHasher> KeyHasher<S> {
     pub(crate) fn new(hash: S) -> Self {
-        // Odd, so that the multiplication in `second` is a bijection. The number is as secret as the seeds: it is the
-        // hash of a value that no key can be, since no key has its type.
+        // The number is odd, so that the multiplication in `second` is a bijection. It is as secret as the seeds: it is
+        // the hash of a value that cannot be a key, since no key has its type.
         let mix = Mix(hash.hash_one((GOLDEN, "second unit", [u8::MAX; 3])) | 1);
         Self { hash, mix }
     }
 
-    /// A fingerprint of the hash, from known keys: it is equal in another process only if that process finds the same
-    /// keys. The known keys are of several types, since a hash may treat each type differently.
+    /// A fingerprint of the hash, made from known keys. It is equal in another process only if that process hashes keys
+    /// in the same way. The known keys are of several types, since a hash may treat each type differently.
     pub(crate) fn fingerprint(&self) -> u64 {
-        // Any keys may be used here, but they must stay the same in every version.
+        // It does not matter which keys these are, but they must stay the same in every version.
         let (bytes, text) = ([7_u8, 6, 5], "tollgate");
         let addresses =
             [IpAddr::from([192, 0, 2, 1]), IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1])];
-        // Text, a number, bytes, and addresses of both kinds, since most keys are made of these.
+        // The known keys are text, a number, bytes, and addresses of both kinds, since most keys are made of these.
         let hashes = [
             self.hash.hash_one(text),
             self.hash.hash_one(0x0123_4567_89ab_cdef_u64),
@@ -83,8 +84,8 @@ impl<S: BuildHasher> KeyHasher<S> {
         hashes.into_iter().fold(0, |sum: u64, hash| sum.rotate_left(13).wrapping_add(hash))
     }
 
-    /// The place and the tag of a key in a table of `shards` shards, with `words_per_tag` live words for each tag.
-    /// The home shard of the key is prefetched.
+    /// The first shard and the tag of a key in a table of `shards` shards, with `words_per_tag` live words for each
+    /// tag. The home shard of the key is prefetched.
     #[inline(always)]
     pub(crate) fn find<'a, K: Hash + ?Sized, L: 'a>(
         &self,
@@ -105,20 +106,20 @@ impl<S: BuildHasher> KeyHasher<S> {
 }
 
 impl Mix {
-    /// A shard of the key's other unit. `unit` is the number of shards in a unit. If u is the key's first unit, the
+    /// A shard of the key's second unit. `unit` is the number of shards in a unit. If u is the key's first unit, the
     /// other is `g(tag) - u` modulo the number of units, and the same formula maps the second unit back to the first.
     /// Keys with equal tags that share one of their units therefore share both, and are one key to the table. If the
     /// second unit is the same as the first, the key has only one unit.
     #[inline]
     pub(crate) fn second(&self, identity: Identity, shards: usize, unit: usize) -> usize {
         // The home and this shard have the same position in their units. This position only decides which shard of the
-        // second unit is looked at first.
+        // second unit is searched first.
         let (units, first, side) = (shards / unit, identity.first / unit, identity.first % unit);
         // The multiplication by a secret odd number lets all bits of the tag reach the topmost bits, from which `scale`
         // makes the unit. So keys that share one unit are spread over all other units.
         let pair = scale(identity.tag.0.wrapping_mul(self.0), units);
-        // Both numbers lie below the number of units. So if the difference is negative, adding the number of units once
-        // brings it into range.
+        // Both numbers lie below the number of units. So a negative difference comes into range if the number of units
+        // is added once.
         let (second, borrowed) = pair.overflowing_sub(first);
         let second = if borrowed { second.wrapping_add(units) } else { second };
         pair_of(second, first, units) * unit + side
@@ -127,10 +128,10 @@ impl Mix {
     /// The identity in tier `to` of a key that has this identity in tier `from`. The identity in tier 0 follows from
     /// the key's hash.
     ///
-    /// The key is not needed, so an entry need not keep it. Homes and tags are each mapped one to one, so keys are told
-    /// apart in every tier as well as in tier 0. A key's homes in two tiers are apart, so a key in several tiers does
-    /// not crowd its own shards. Its tags in two tiers differ, too. Otherwise, where its homes are the same shard, the
-    /// word of one tier would be taken for that of the other.
+    /// The key is not needed, so an entry need not hold it. Homes and tags are each mapped one to one, so keys are
+    /// distinguished in every tier as well as in tier 0. A key's homes in two tiers are far apart, so a key in several
+    /// tiers does not fill its own shards. Its tags in two tiers differ, too. Otherwise, if both homes were the same
+    /// shard, the word of one tier would be mistaken for the word of the other.
     #[inline]
     pub(crate) fn in_tier(
         &self,
@@ -141,8 +142,8 @@ impl Mix {
     ) -> Identity {
         let home = |tier: u16| scale(u64::from(tier).wrapping_mul(GOLDEN), shards);
         let first = identity.first + home(to) + (shards - home(from));
-        // The same function maps a tag back. No tag is mapped to 0, which is no key's tag. The number is odd, so the
-        // tags of any two tiers differ.
+        // The same function maps the tag back. No tag is mapped to 0, the tag that no key has. The number is odd, so
+        // the tags of any two tiers differ.
         let turned = |Tag(tag): Tag, tier: u16| {
             let turn = u64::from(tier).wrapping_mul(self.0).wrapping_mul(words_per_tag) & !TOPMOST;
             Tag(if tag == turn { tag } else { tag ^ turn })
@@ -154,22 +155,22 @@ impl Mix {
 /// 2^64 divided by the golden ratio. Modulo 2^64, its multiples lie as far apart as they can.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The bit that is 0 in a live word.
+/// The topmost bit of a word, which is 0 in a live word.
 const TOPMOST: u64 = 1 << 63;
 
-/// A key's other unit. The tag pairs it with the first unit, so that each leads to the other. The proofs need this.
+/// The second unit of a key. The tag pairs the two units, so that each is computed from the other in the same way. The
+/// proofs need this.
 #[inline(always)]
 fn pair_of(second: usize, first: usize, units: usize) -> usize {
-    // Pairs that overlap would let keys with equal tags share one unit and not the other.
+    // This fault makes pairs that overlap, so that keys with equal tags may share one unit and not the other.
     if planted(Fault::OverlappingShardPairs) { (first + 1) % units } else { second }
 }
 
 /// A key's tag, from its hash. `words_per_tag`, a power of two, is the number of live words with one tag.
 #[inline(always)]
 fn tag_of(hash: u64, words_per_tag: u64) -> Tag {
-    // The topmost bit of a live word is 0. The product is a shift to the left, which puts the lowest bits of the hash
-    // above the state. Tag 0 would make a live word 0, which means vacant, so keys with tag 0 share tag 1 with the
-    // others.
+    // The topmost bit of a live word is 0. Multiplying by `words_per_tag` shifts the lowest bits of the hash to the
+    // left of the state. With tag 0 a live word could be 0, which means vacant, so keys whose tag would be 0 get tag 1.
     Tag((hash.wrapping_mul(words_per_tag) & !TOPMOST).max(words_per_tag))
 }
 
@@ -189,12 +190,13 @@ pub(crate) fn scale(hash: u64, places: usize) -> usize {
     ((u128::from(hash) * places as u128) >> 64) as usize
 }
 
-/// Shards in a unit: the lines of 64 bytes that common hardware fetches in pairs.
+/// The number of shards in a unit. A shard is a cache line of 64 bytes, and common hardware fetches these lines in
+/// pairs.
 // Intel's spatial prefetcher completes aligned pairs of lines (Intel 64 and IA-32 Architectures Optimization Reference
-// Manual). On hardware that does not, reading a sibling costs one more cache miss.
+// Manual). On other hardware, reading a sibling costs one more cache miss.
 pub(crate) const UNIT: usize = 2;
 
-/// A shard's size, which its type asserts.
+/// The size of a shard in bytes. The type of a shard asserts it.
 const LINE_BYTES: usize = 64;
 
 /// The number of shards in a unit. A model may use units of one shard.
@@ -203,67 +205,68 @@ pub(crate) fn unit() -> usize {
     crate::sync::scale::unit(UNIT)
 }
 
-/// The shards of a key, each once, in the order in which it is looked for: its home, the home's sibling, and those of
-/// its second unit.
+/// The shards of a key, each once, in the order of the search: its home, the home's sibling, and the shards of its
+/// second unit.
 #[inline(always)]
 pub(crate) fn shards_of(home: usize, second: usize) -> impl Iterator<Item = usize> + Clone {
     let all = all_shards_of(home, second);
-    // The tag may pair a unit with itself: then the key has two shards, and none may be looked at twice, since
+    // The tag may pair a unit with itself. Then the key has only two shards. None of them may be searched twice, since
     // `install/open` counts the words with the key's tag.
     let count = if home / unit() == second / unit() { unit() } else { 2 * unit() };
     (0..count).map(move |nth| all[nth])
 }
 
-/// The same shards, but those of the second unit are included even if it is the first unit. They then occur twice.
+/// The same shards, but if the second unit is the same as the first, its shards occur twice.
 #[inline(always)]
 pub(crate) fn all_shards_of(home: usize, second: usize) -> [usize; 2 * UNIT] {
     std::array::from_fn(|nth| {
-        // First come the shards of the unit of `home`: `home` itself, then those after it, which wrap around at the
-        // end of the unit. Then come the shards of the unit of `second`, in the same way.
+        // The shards of the unit of `home` come first: `home` itself, and then the following shards, which wrap around
+        // at the end of the unit. The shards of the unit of `second` follow in the same way.
         let (base, side) = if nth < unit() { (home, nth) } else { (second, nth - unit()) };
         let first = base % unit();
         base - first + (first + side) % unit()
     })
 }
 
-/// The first shard of the lower of a key's two units. Together with the tag it identifies the key, whichever of the
-/// key's shards is its home.
+/// The first shard of the lower of a key's two units. Together with the tag it identifies the key, no matter which of
+/// the key's shards is its home.
 #[inline]
 pub(crate) fn lower(identity: Identity, second: usize) -> usize {
-    // The two homes lie in the key's two units. The unit with the lower number is taken.
+    // The two shards lie in the key's two units. The lower one is in the unit with the lower number.
     let lower = identity.first.min(second);
-    // The first shard of that unit is taken, whichever of its two is home.
+    // The result is the first shard of that unit, even if the other shard is the home.
     lower - lower % unit()
 }
 
-/// Prefetches the cache line of `target`. It changes nothing, on any platform.
+/// Prefetches the cache line of `target`. This has no other effect, on any platform.
 ///
-/// Reading the time stamp counter waits for earlier loads on common x86-64 CPUs. Asking for the line first and reading
-/// the clock second lets the two overlap, which halves the cost of a decision on tables larger than the cache.
+/// On common x86-64 CPUs a reading of the time stamp counter waits for earlier loads, but not for a prefetch. If the
+/// line is prefetched before the clock is read, the two overlap. This halves the cost of a decision on tables larger
+/// than the cache.
 #[inline(always)]
 pub(crate) fn prefetch<T>(target: &T) {
     prefetch_at(target);
 }
 
-/// Prefetches the other line of the unit that `home` is in, before a clock is read. One key in twenty is in that other
-/// line. The hardware fetches pairs of lines only if it has little else to fetch. Otherwise a key in the other line
-/// would wait for a second line after the first, and the next reading of the clock would wait, too (see [`prefetch`]).
-/// A caller that reads no clock waits for no single key. There, in tables that are far larger than the cache, twice as
-/// many fetches would cost more than they save.
+/// Prefetches the other line of the unit that `home` is in, before a clock is read. One key in twenty has its cell in
+/// that other line. The hardware fetches pairs of lines only if it has little else to fetch. Otherwise a key in the
+/// other line would wait for a second line after the first, and the next reading of the clock would wait, too (see
+/// [`prefetch`]). A caller that reads no clock does not have this wait. For such a caller, in tables far larger than
+/// the cache, twice as many fetches would cost more than they save.
 #[inline(always)]
 pub(crate) fn prefetch_sibling<T>(home: &T) {
-    // Units begin at a pair of lines (`keyed/memory/mod.rs`), so the sibling's address differs in this bit alone.
+    // Units begin at a pair of lines (`keyed/memory/mod.rs`), so the two addresses of a unit differ only in this bit.
     prefetch_at(std::ptr::from_ref(home).map_addr(|home| home ^ LINE_BYTES));
 }
 
-/// Prefetches the line at an address, whatever is there.
+/// Prefetches the line at an address, which need not be valid.
 #[inline(always)]
 #[allow(unsafe_code)]
 fn prefetch_at<T>(address: *const T) {
     #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
     {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch reads nothing into the program and cannot fault, whatever the address.
+        // SAFETY: a prefetch has no effect that the program can see, and cannot fault, whatever the address is.
         unsafe { _mm_prefetch(address.cast(), _MM_HINT_T0) }
     }
     #[cfg(not(all(target_arch = "x86_64", not(loom), not(miri))))]
@@ -315,7 +318,7 @@ pub(crate) mod tests {
         let seeds = |n| ahash::RandomState::with_seeds(n, n + 1, n + 2, n + 3);
         let (mix, words_per_tag) = (*KeyHasher::new(seeds(1)).mix(), 1 << 55);
         for shards in [1, 2, 14, 64] {
-            // Every tag of 8 bits but 0, at every home.
+            // The test covers all tags of 8 bits other than 0, at every home.
             let tags = || (1..256).map(|tag| Tag(tag * words_per_tag));
             let all =
                 || (0..shards).flat_map(|first| tags().map(move |tag| Identity { first, tag }));
@@ -341,7 +344,8 @@ pub(crate) mod tests {
             for (one, other) in (0..16).flat_map(|one| (0..one).map(move |other| (one, other))) {
                 let meet =
                     all().filter(|&it| in_tier(it, one).tag == in_tier(it, other).tag).count();
-                // In each shard at most one of the 255 tags meets: the tag that a turn would have made 0.
+                // For each home at most one of the 255 tags is the same in both tiers: the tag that would have been
+                // mapped to 0.
                 assert!(meet <= shards, "{meet} of {shards} shards in tiers {one} and {other}");
                 let home = Identity { first: 0, tag: Tag(words_per_tag) };
                 let homes = [one, other].map(|tier| in_tier(home, tier).first);
@@ -361,8 +365,8 @@ pub(crate) mod tests {
         ("bit-reversed", u64::reverse_bits),
     ];
 
-    /// The chi-square statistic of 2^18 numbers in 1024 classes lies within 6 standard deviations of its mean. A fair
-    /// hash fails this test once in 10^8 runs, and the seeds are fixed anyway.
+    /// The chi-square statistic of 2^18 numbers in 1024 classes lies within 6 standard deviations of its mean. A good
+    /// hash would fail this test once in 10^8 runs with random seeds, and here the seeds are fixed.
     pub(crate) fn is_even(classes: impl Iterator<Item = usize>) -> bool {
         let mut counts = [0_i64; 1024];
         classes.for_each(|class| counts[class] += 1);

@@ -4,20 +4,20 @@ use crate::decision::{Decision, Denial, Permit};
 use crate::entry::Entry;
 use crate::store::Store;
 
-/// Units that one thread has taken from a limit and spends by itself: see [`Entry::lease`].
+/// Units that one thread has taken from a limit in advance, and spends without atomics: see [`Entry::lease`].
 ///
-/// Taking them is one decision on the shared word, and so is returning them. Spending is a subtraction. A thread that
-/// leases 32 units at a time touches the shared cache line a thirty-second as often. Units that lie in the lease of one
-/// thread are not there for the others. So choose batches that are small compared with the burst.
+/// Taking the units is one decision on the shared word, and returning them is another. Spending a unit is only a
+/// subtraction. A thread that leases 32 units at a time touches the shared cache line a thirty-second as often. Other
+/// threads cannot use the units in a lease. So choose batches that are small compared with the burst.
 ///
 /// # What it guarantees
-/// In any interval of length W at most `burst + rate * W` units are admitted, besides the units that lay in leases when
-/// the interval began.
+/// In any interval of length W at most `burst + rate * W` units are admitted, besides the units that were in leases
+/// when the interval began.
 ///
 /// When the lease is dropped, unspent units are given back by a [`refund`](Entry::refund), less those that have drained
-/// meanwhile. So no unit of a lease of n units comes back later than n emission intervals after it was taken. (An
-/// emission interval is the time in which one unit comes back.) Under a window, units come back only while the window
-/// that was charged is the current one. For policies that count denials, [`AtLimit`](crate::AtLimit) says which
+/// meanwhile. So no unit of a lease of n units comes back later than n emission intervals after the lease was taken.
+/// (An emission interval is the time in which one unit comes back.) Under a window, units come back only while the
+/// window that was charged is the current one. For policies that count denials, [`AtLimit`](crate::AtLimit) says which
 /// requests of a lease are denials.
 ///
 /// ```
@@ -36,9 +36,9 @@ use crate::store::Store;
 /// ```
 #[derive(Debug)]
 pub struct Lease<'a> {
-    /// The entry, with a time of the caller's if the lease was taken at one.
+    /// The entry. It has a time if the lease was taken at a time of the caller.
     entry: Entry<'a>,
-    /// The units that are taken at a time.
+    /// The number of units in a batch.
     units: u64,
     left: u64,
     /// The permit of the last batch.
@@ -48,13 +48,13 @@ pub struct Lease<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// Takes `units` ahead of need, all or none, for one thread to spend.
+    /// Takes `units` in advance, all or none, for one thread to spend.
     ///
-    /// A lease that is taken [`at`](Entry::at) a time of the caller's gives nothing back when it is dropped. To give
-    /// its units back, refund the permit of [`into_unspent`](Lease::into_unspent).
+    /// If the caller gives the time of a lease ([`at`](Entry::at)), the lease gives nothing back when it is dropped. To
+    /// give its units back, refund the permit of [`into_unspent`](Lease::into_unspent).
     ///
     /// # Errors
-    /// The denial, as [`check_n`](Entry::check_n) would give it for this number of units.
+    /// Returns the denial that [`check_n`](Entry::check_n) would give for this number of units.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -65,7 +65,7 @@ impl<'a> Entry<'a> {
     /// ```
     pub fn lease(self, units: u64) -> Result<Lease<'a>, Denial> {
         let permit = self.check_n(units).into_result()?;
-        // The batch has one answer: it does not tell which of its units went beyond the limit.
+        // The whole batch has one answer, which does not say which of its units went beyond the limit.
         Ok(Lease { entry: self, units, left: units, over: permit.is_over(), permit })
     }
 }
@@ -109,15 +109,15 @@ impl Lease<'_> {
         self.check_n(1)
     }
 
-    /// Spends `cost` units. If too few are left, they are returned first, and a new batch is taken at the time of the
-    /// limiter's clock: as many units as before, or `cost` if that is more. If that batch does not fit, only `cost`
-    /// units are taken.
+    /// Spends `cost` units. If the lease has too few units left, it returns them and takes a new batch at the time of
+    /// the limiter's clock: as many units as before, or `cost` if that is more. If this batch does not fit, the lease
+    /// takes only `cost` units.
     ///
-    /// A lease that was taken at a time of the caller's takes no new batch, since the two clocks may differ. It only
-    /// spends the units that are left, and then asks the limit for each request.
+    /// If the caller gave the time of the lease, the lease takes no new batch, since the caller's clock may differ from
+    /// the limiter's. It only spends the units that are left, and then asks the limit for each request.
     ///
     /// # Errors
-    /// The denial of the limit, if it does not have `cost` units. Then a smaller cost may still fit.
+    /// Returns the denial of the limit if the limit does not have `cost` units. A smaller cost may still fit.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -140,7 +140,7 @@ impl Lease<'_> {
         // The units that are left go back first, so that the next batch can be taken whole.
         self.give_back();
         let (own_clock, entry) = (self.entry.at.is_none(), Entry { at: None, ..self.entry });
-        // A lease that was taken at a time of the caller's takes no new batch: see `check_n`.
+        // If the caller gave the time of the lease, the lease takes no new batch: see `check_n`.
         if own_clock && self.refill(cost) {
             return Ok(());
         }
@@ -149,12 +149,12 @@ impl Lease<'_> {
         Ok(())
     }
 
-    /// Takes the next batch and spends `cost` of it. Returns true if there was one.
+    /// Takes the next batch and spends `cost` of it. Returns true if the limit admitted the batch.
     #[inline(always)]
     fn refill(&mut self, cost: u64) -> bool {
-        // A cost above the batch is a batch of its own.
+        // A cost above the size of a batch makes a larger batch.
         let batch = self.units.max(cost);
-        // The caller has not asked for a batch, so a batch that does not fit is not counted as a denial.
+        // The caller did not ask for a whole batch, so a batch that does not fit is not counted as a denial.
         let Decision::Allowed(permit) = self.entry.limit.try_check(batch, None) else {
             return false;
         };
@@ -167,7 +167,7 @@ impl Lease<'_> {
         (self.left, self.over, self.permit) = (left, permit.is_over(), permit);
     }
 
-    /// Units that are left to spend.
+    /// The number of units that are left in the lease.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -181,7 +181,7 @@ impl Lease<'_> {
     }
 
     /// True if the units that were taken last were admitted only because the policy is soft: see [`Permit::is_over`].
-    /// This holds for the whole batch, whichever of its units is spent.
+    /// This is an answer about the whole batch, not about single units.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Percent, Policy, Quota};
@@ -197,8 +197,8 @@ impl Lease<'_> {
         self.over
     }
 
-    /// Ends the lease without giving anything back. Returns a permit for the units that are left, to be refunded at a
-    /// time of the caller's.
+    /// Ends the lease without giving anything back. Returns a permit for the units that are left, so that the caller
+    /// can refund them at a time of its own.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota, Timestamp};
@@ -215,8 +215,8 @@ impl Lease<'_> {
         self.unspent()
     }
 
-    /// Gives the units that are left back by a refund, which is bounded by the time since they were taken. Most often
-    /// none are left, and then the clock is not read.
+    /// Gives the units that are left back by a refund, which leaves out the units that have drained since. Most often
+    /// no units are left, and then the clock is not read.
     fn give_back(&mut self) {
         if self.entry.at.is_none() && self.left > 0 {
             let unspent = self.unspent();

@@ -1,6 +1,6 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 //! A lock-free rate limiter for latency-critical servers. The limit of each key is one packed atomic word; memory is
-//! allocated once, when a limiter is built; arithmetic is in exact integers; no thread runs in the background.
+//! allocated once, when a limiter is built; arithmetic is exact, in integers; no thread runs in the background.
 //!
 //! ```sh
 //! cargo add tollgate
@@ -37,8 +37,8 @@
 //! # Ok::<(), tollgate::BuildError>(())
 //! ```
 //!
-//! The capacity is the number of clients that are limited at one time: those that come within the time in which a burst
-//! comes back. [`guide::production`] says how to choose it, and what a full table does.
+//! The capacity is the number of clients that are limited at the same time: the clients that send requests within the
+//! time in which a burst comes back. [`guide::production`] says how to choose it, and what a full table does.
 //!
 //! # In a server on axum, tower or tonic
 //!
@@ -60,8 +60,8 @@
 //!
 //! # The verbs
 //!
-//! `check` and `check_n` are methods of every limiter. All others are those of an [`Entry`], one limit at hand:
-//! `limiter.entry()`, `keyed.entry("alice")`.
+//! `check` and `check_n` are methods of every limiter. All other verbs are methods of an [`Entry`], which stands for
+//! one limit: `limiter.entry()`, `keyed.entry("alice")`.
 //!
 //! | Verb | Does |
 //! |---|---|
@@ -186,7 +186,7 @@ pub use word::Word;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-/// The settings of the models of `loom-tests`: planted faults, spurious failures, small shards.
+/// Settings for the models in `loom-tests`: planted faults, spurious failures and small shards.
 #[cfg(any(loom, shuttle))]
 #[doc(hidden)]
 pub use sync::control;

@@ -1,4 +1,4 @@
-//! [`Limit`]: the store that is one word, for code that need not know what holds the word.
+//! [`Limit`]: a limit in one word or one log, for code that need not know if a limiter or a table holds it.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ pub enum Limit<'a> {
     Key(Place<'a>),
 }
 
-/// Prints the holder of the limit.
+/// Prints the limiter or the key of the limit.
 impl fmt::Debug for Limit<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -41,22 +41,22 @@ impl Limit<'_> {
         }
     }
 
-    /// The same key in another tier. A limit that belongs to no key has one tier.
+    /// The same key in another tier. A limit without a key has only tier 0.
     #[inline]
     pub(crate) fn in_tier(self, tier: usize) -> Result<Self, ChangeError> {
         match self {
             Self::Key(place) => place.in_tier(tier).map(Self::Key),
-            // A limit that belongs to no key has one quota, tier 0.
+            // A limit without a key has one quota, which is tier 0.
             _ if tier == 0 => Ok(self),
             _ => Err(ChangeError::NoSuchTier { tier, tiers: 1 }),
         }
     }
 
-    /// The same key under a quota that the caller brings along.
+    /// The same key under a quota that the caller gives.
     pub(crate) fn under(self, quota: Quota) -> Result<Self, ChangeError> {
         match self {
             Self::Key(place) => place.under(quota).map(Self::Key),
-            // A limit that belongs to no key has the quota that it was built with.
+            // A limit without a key has only the quota with which it was built.
             Self::One(_) => Err(ChangeError::NoOwnQuotas),
         }
     }
@@ -70,7 +70,8 @@ impl Limit<'_> {
         }
     }
 
-    /// The longest wait of a request under its policy in nanoseconds, and the most units it may wait behind.
+    /// The longest wait of a request under the policy in nanoseconds, and the largest number of units behind which it
+    /// may wait.
     pub(crate) fn queue(&self) -> [u64; 2] {
         let queue = match self {
             Self::One(limiter) => limiter.queue(),
@@ -79,7 +80,7 @@ impl Limit<'_> {
         queue.unwrap_or([u64::MAX; 2])
     }
 
-    /// Tells whether its policy counts denials.
+    /// True if the policy counts denials.
     #[inline(always)]
     pub(crate) fn counts_denials(&self) -> bool {
         match self {
@@ -110,17 +111,17 @@ impl Store for Limit<'_> {
 
     #[inline(always)]
     fn try_check(&self, cost: u64, at: Option<Timestamp>) -> Decision {
-        // If the policy counts no denials, a check does the same as a try, and it has an inline path of its own.
+        // If the policy counts no denials, a check does the same as a try, and only a check has an inline path.
         let verb = if self.counts_denials() { Verb::Try } else { Verb::Check };
         self.ask(verb, cost, at, cost > 0)
     }
 
     fn refuse(&self, cost: u64, at: Option<Timestamp>) -> Option<Decision> {
         match self {
-            // A key that is not in the table has no word yet in which the denial could be counted, so the table decides
-            // what to do.
+            // A key that is not in the table has no word in which the denial could be counted, so the table handles
+            // this case.
             Self::Key(place) => place.refuse(cost, at.unwrap_or_else(|| self.clock().now())),
-            // A denial changes nothing, so the first half has given the whole answer.
+            // If the policy counts no denials, there is nothing to write, and the answer of the try stands.
             _ if !self.counts_denials() => None,
             _ => Some(self.ask(Verb::Refuse, cost, at, true)).filter(|told| !told.is_allowed()),
         }

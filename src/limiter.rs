@@ -20,18 +20,18 @@ use crate::snapshot::RestoreError;
 use crate::verb::Verb;
 use crate::word::Word;
 
-/// One limit shared by all threads that hold a reference to it.
+/// One limit, shared by all threads that have a reference to it.
 ///
 /// The state is a single atomic word on its own cache line. A decision is one load and, if admitted,
 /// one compare-and-swap; a denial writes nothing, unless the policy counts denials
 /// ([`AtLimit`](crate::AtLimit)). No thread ever waits for another.
 ///
-/// Time given to one limiter may jump or run backward: stored time never falls, so a late or repeated `now` gets back
-/// nothing that was spent. (Under a window, a late `now` is treated as the start of the window in force.)
+/// The times that a limiter is given may jump or run backward. Stored time never falls, so a late or repeated `now`
+/// brings no spent unit back. (Under a window, a late `now` is treated as the start of the window in force.)
 ///
-/// Its quota is fixed, unless it is built as [`changing`](LimiterBuilder::changing).
+/// The quota is fixed, unless the limiter is built as [`changing`](LimiterBuilder::changing).
 ///
-/// A sliding log ([`Policy::sliding_log`]) is kept in slots in place of the word: see [`Algorithm`](crate::Algorithm).
+/// A sliding log ([`Policy::sliding_log`]) is stored in slots instead of a word: see [`Algorithm`](crate::Algorithm).
 ///
 /// ```
 /// use tollgate::{Limiter, Quota};
@@ -42,7 +42,7 @@ use crate::word::Word;
 pub struct Limiter {
     pub(crate) state: State,
     pub(crate) clock: Clock,
-    /// The policy that it was built with.
+    /// The policy with which the limiter was built.
     pub(crate) policy: Policy,
 }
 
@@ -61,20 +61,21 @@ impl Changing<Limiter> {
     /// time of the limiter's clock. If the clock reads earlier than at the last change, the time of the last change is
     /// used.
     ///
-    /// Spent units stay spent. The bound across the change is that of [a table's](Changing): the larger of the two
-    /// bursts, once, and the units that each rate gives in its own time.
+    /// Spent units stay spent. The bound across a change is the same as for [a keyed limiter](Changing): the larger of
+    /// the two bursts, once, plus the units that come back at each rate while it is in force.
     ///
     /// In a sliding log, units that were admitted before a change are counted after it for the rest of their window,
-    /// whatever the limit was. A request is admitted if these units and its cost are at most the limit in force. A
-    /// permit from before a change of the count gives back nothing, even if the count is changed back. While a change
-    /// is under way, only a reset gives units back. [`uncharge`](crate::Entry::uncharge) first gives back the units
-    /// beyond a lowered limit. A change reads all slots some 70 times.
+    /// even if the limit was higher then. A request is admitted if these units and its cost are at most the limit in
+    /// force. A permit from before a change of the count gives back nothing, even if the count is changed back. While a
+    /// change is under way, only a reset gives units back. After the count was lowered,
+    /// [`uncharge`](crate::Entry::uncharge) first gives back the units beyond the lower limit. A change of the count
+    /// reads all slots some 70 times.
     ///
     /// # Errors
-    /// The limiter could not have been built as [`changing`](LimiterBuilder::changing) with the new quota; the new
-    /// quota of a sliding log differs by more than its count, or its count is above that of the first policy; another
-    /// change is under way; or another thread is in the middle of a log's request of several units or of a refund to a
-    /// log. After an error nothing has changed.
+    /// Returns an error if the limiter could not have been built as [`changing`](LimiterBuilder::changing) with the new
+    /// quota, or if another change is under way. For a sliding log it also returns an error if the new quota differs by
+    /// more than its count, if the count is above the count of the first policy, or if another thread is in the middle
+    /// of a request of several units or of a refund. After an error nothing has changed.
     ///
     /// ```
     /// use std::time::Duration;
@@ -94,8 +95,8 @@ impl Changing<Limiter> {
     }
 }
 
-/// A [`Limiter`] that is about to be built: [`Limiter::builder`] begins one, and [`build`](LimiterBuilder::build) or
-/// [`restore`](LimiterBuilder::restore) ends it.
+/// Builds a [`Limiter`]. [`Limiter::builder`] makes this builder, and [`build`](LimiterBuilder::build) or
+/// [`restore`](LimiterBuilder::restore) makes the limiter.
 ///
 /// ```
 /// use tollgate::{Limiter, ManualClock, Quota};
@@ -111,8 +112,8 @@ pub struct LimiterBuilder<Q = Fixed> {
 }
 
 impl<Q> LimiterBuilder<Q> {
-    /// The clock from which the limiter reads the time. By default it is the machine's fastest ([`Clock::monotonic`]),
-    /// or [`Clock::unix`] if the policy needs the date.
+    /// The clock from which the limiter reads the time. By default this is the machine's fastest clock
+    /// ([`Clock::monotonic`]), or [`Clock::unix`] if the policy needs the date.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota, Timestamp};
@@ -124,7 +125,8 @@ impl<Q> LimiterBuilder<Q> {
         self
     }
 
-    /// The policy, and the clock that was given or else the fastest that can decide it.
+    /// The policy, and the clock that the caller gave. If the caller gave none, it is the fastest clock that the policy
+    /// can use.
     fn parts(self) -> (Policy, Clock) {
         let Self { policy, clock, quota: _ } = self;
         (policy, clock.unwrap_or_else(|| Policy::clock_for([&policy])))
@@ -134,17 +136,18 @@ impl<Q> LimiterBuilder<Q> {
 impl LimiterBuilder {
     /// A limiter whose quota can be [changed](Changing::set_quota) while other threads decide.
     ///
-    /// No thread ever waits for another, nothing is allocated after it has been built, and what was spent stays spent
-    /// across a change, and across changes to and fro ([a table's](Changing)). Each decision takes a few nanoseconds
-    /// longer, and the time in a word has fewer bits. At up to 32,000 units per second a tick is 1/4096 of the time in
-    /// which a unit comes back. At higher rates a tick is a larger part of that time, and rates above 70 million units
-    /// per second do not fit. (With a fixed quota a tick is 1 ns at most, and 2.2 billion units per second fit.)
+    /// No thread ever waits for another, and nothing is allocated after the limiter has been built. Spent units stay
+    /// spent across a change, and across changes back and forth (as in [a keyed limiter](Changing)). Each decision
+    /// takes a few nanoseconds longer, and the time in a word has fewer bits. At up to 32,000 units per second a tick
+    /// is 1/4096 of the time in which a unit comes back. At higher rates a tick is a larger part of that time, and
+    /// rates above 70 million units per second do not fit. (With a fixed quota a tick is 1 ns at most, and 2.2 billion
+    /// units per second fit.)
     ///
-    /// One thing is assumed: no thread sleeps in the middle of a decision while four changes are made at one instant
-    /// of the clock. Such a thread might take a new word for the one that it had read, and a charge would be lost.
+    /// One thing is assumed: no thread sleeps in the middle of a decision while four changes are made at one instant of
+    /// the clock. Such a thread might mistake a new word for the word that it had read, and a charge would be lost.
     ///
-    /// A sliding log gets its slots when it is built: its count may change, up to the one that it is built with. After
-    /// the count has been lowered, each decision reads all slots.
+    /// A sliding log gets its slots when it is built: its count may change, up to the count with which it is built.
+    /// After the count has been lowered, each decision reads all slots.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -170,13 +173,14 @@ impl LimiterBuilder {
         Limiter::holding(Word::UNUSED, policy, clock)
     }
 
-    /// Builds the limiter from its [`snapshot`](Limiter::snapshot), and goes on where the snapshot left off.
+    /// Builds the limiter from its [`snapshot`](Limiter::snapshot), with the charges of the snapshot.
     ///
-    /// Charges drain for the time that has passed by the wall clock. Give the limiter a clock of the kind that it
-    /// had. A clock with an origin of its own is set to go on from the old one's reading: see [`Clock::resumed_at`].
+    /// Charges drain for the time that has passed by the wall clock. Give the limiter the same kind of clock as before.
+    /// A clock with an origin of its own is continued from the reading of the old clock: see [`Clock::resumed_at`].
     ///
     /// # Errors
-    /// The reader fails; or the file is damaged, or is not a snapshot of a limiter of this policy.
+    /// Returns an error if the reader fails, if the file is damaged, or if it is not a snapshot of a limiter with this
+    /// policy.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota, RestoreError};
@@ -196,7 +200,8 @@ impl LimiterBuilder<Changeable> {
     /// The limiter.
     ///
     /// # Errors
-    /// The policy does not fit in a word beside the index of its quota, or it needs a date that the clock cannot tell.
+    /// Returns an error if the policy does not fit in a word beside the index of its quota, or if it needs the date and
+    /// the clock does not give it.
     ///
     /// ```
     /// use tollgate::{ChangeError, Limiter, Quota};
@@ -205,7 +210,8 @@ impl LimiterBuilder<Changeable> {
     /// ```
     pub fn build(self) -> Result<Changing<Limiter>, ChangeError> {
         let (policy, clock) = self.parts();
-        // A log's count changes in its slots. Any other quota is kept beside a word, which names it by an index.
+        // A change of a log's count only changes its slots. All other quotas are stored beside a word, which has the
+        // index of its quota.
         let state = match LogRule::of(&policy) {
             Some(rule) => State::Log(Box::new(Log::changing(rule, policy))),
             None => State::Changing(Box::new(ChangingCell::new(in_a_word(policy, &clock)?)?)),
@@ -220,20 +226,20 @@ impl LimiterBuilder<Changeable> {
 pub(crate) enum State {
     /// A word of plain GCRA, which nearly all limiters have. It is decided inline.
     Plain { cell: CachePadded<Cell>, gcra: Gcra },
-    /// A word of any other policy.
+    /// A word of any other policy than plain GCRA.
     Word { cell: CachePadded<Cell>, meter: Meter },
     /// A word whose quota may change.
     Changing(Box<ChangingCell>),
-    /// A sliding log, whose count may change or not.
+    /// A sliding log, with a fixed count or a count that may change.
     Log(Box<Log>),
 }
 
 impl Limiter {
-    /// A limiter with the machine's fastest clock ([`Clock::monotonic`]; [`Clock::unix`] for windows of the
-    /// calendar). To choose more, use a [`builder`](Limiter::builder).
+    /// A limiter with the machine's fastest clock ([`Clock::monotonic`]; [`Clock::unix`] for windows of the calendar).
+    /// For other settings use a [`builder`](Limiter::builder).
     ///
-    /// Takes no memory but its own size, except for a sliding log: 8 bytes for each unit and a little more, so at most
-    /// 8 MiB, which are allocated here as by any `Box`.
+    /// A limiter needs no memory besides its own size. Only a sliding log allocates memory, here and like any `Box`: 8
+    /// bytes for each unit and a little more, so about 8 MiB at most.
     ///
     /// ```
     /// use tollgate::{Limiter, Policy};
@@ -246,8 +252,8 @@ impl Limiter {
         Self::builder(policy).build()
     }
 
-    /// Begins a limiter of this policy, with another clock than [`new`](Limiter::new) takes, with a quota that may
-    /// change, or from a file.
+    /// Makes a builder for a limiter of this policy. Use it to choose the clock, to have a quota that may change, or to
+    /// restore a limiter from a file.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
@@ -260,7 +266,7 @@ impl Limiter {
         LimiterBuilder { policy: policy.into(), clock: None, quota: PhantomData }
     }
 
-    /// A limiter that goes on from a word.
+    /// A limiter that starts with the state in a word.
     pub(crate) fn holding(word: Word, policy: Policy, clock: Clock) -> Self {
         let state = match Meter::of(&policy) {
             Some(meter) => {
@@ -279,15 +285,16 @@ impl Limiter {
         match &self.state {
             State::Changing(changing) => changing.set_quota(in_a_word(policy, &self.clock)?, now),
             State::Log(log) => log.set_quota(policy),
-            // This does not happen: only a limiter that was built as changing is asked, and its state is neither of
-            // these.
+            // This does not happen: only a limiter that was built as changing is asked, and such a limiter has neither
+            // of these states.
             State::Plain { .. } | State::Word { .. } => {
                 Err(ChangeError::DoesNotFit { state_bits: 0 })
             }
         }
     }
 
-    /// [`set_quota`](Changing::set_quota) at a time that a model chooses. Reading a clock would be one step more.
+    /// [`set_quota`](Changing::set_quota) at a time that a model chooses. Reading a clock would add a step to the
+    /// model.
     ///
     /// # Errors
     /// As [`set_quota`](Changing::set_quota).
@@ -301,11 +308,11 @@ impl Limiter {
         self.change(policy.into(), now)
     }
 
-    /// The longest wait of a request under the policy in force, and the most units it may wait behind. Returns `None`
-    /// if the policy has no queue.
+    /// The longest wait of a request under the policy in force, and the largest number of units behind which it may
+    /// wait. Returns `None` if the policy has no queue.
     pub(crate) fn queue(&self) -> Option<[u64; 2]> {
         match &self.state {
-            // A queue changes nothing of how a check is decided, so plain GCRA may have one.
+            // A check is decided in the same way with a queue and without, so plain GCRA may have a queue.
             State::Plain { .. } => self.policy.queue_bounds(),
             State::Word { meter, .. } => meter.rules.queue,
             State::Changing(changing) => changing.rules().queue,
@@ -313,7 +320,7 @@ impl Limiter {
         }
     }
 
-    /// Tells whether the policy in force counts denials.
+    /// True if the policy in force counts denials.
     #[inline(always)]
     pub(crate) fn counts_denials(&self) -> bool {
         match &self.state {
@@ -324,13 +331,13 @@ impl Limiter {
         }
     }
 
-    /// The policy that it enforces now: the one that it was built with, or was last changed to.
+    /// The policy that the limiter enforces now: the policy with which it was built, or the policy of the last change.
     #[must_use]
     pub fn policy(&self) -> Policy {
         self.changed().unwrap_or(self.policy)
     }
 
-    /// The policy in force, where it may change.
+    /// The policy in force, if the limiter's quota may change.
     fn changed(&self) -> Option<Policy> {
         match &self.state {
             State::Plain { .. } | State::Word { .. } => None,
@@ -339,7 +346,7 @@ impl Limiter {
         }
     }
 
-    /// The reading of the limiter's clock, at which [`check`](Limiter::check) would decide.
+    /// The present reading of the limiter's clock, which is the time that [`check`](Limiter::check) would use.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.clock.now()
@@ -358,7 +365,7 @@ impl Limiter {
         self.check_n(1)
     }
 
-    /// Decides a request of `cost` units now, and charges it if it is admitted. A request of 0 units takes nothing.
+    /// Decides a request of `cost` units now, and charges it if it is admitted. A request of 0 units charges nothing.
     /// To ask without charging, use [`peek`](crate::Entry::peek).
     ///
     /// ```
@@ -381,19 +388,18 @@ impl Limiter {
         }
     }
 
-    /// Decides by any other policy, and for limiters that do not have one word of one policy. There is one call for
-    /// all of these, since two would cost the plain path a register. Each arm is a tail call, so this function only
-    /// jumps to the code that decides.
+    /// Decides a check for all limiters other than plain GCRA. They share one call, since two calls would cost the
+    /// plain path a register. Each arm is a tail call, so this function only jumps to the code that decides.
     #[inline(never)]
     fn decide_apart(&self, now: Timestamp, cost: u64) -> Decision {
         match &self.state {
             State::Changing(changing) => changing.check(cost, now),
-            // A log is decided by a call, since its code would need a stack frame here. Plain GCRA is decided inline
-            // elsewhere, and does not need a second copy of its code here.
+            // The code of a log is behind a call, since it would need a stack frame here. Plain GCRA does not come
+            // here: `decide` has its code inline, and a second copy would be of no use.
             State::Log(_) | State::Plain { .. } => {
                 self.ask_slowly(Verb::Check, cost, now, cost > 0)
             }
-            // Any other fixed policy is decided by code for the layout of its word.
+            // All other fixed policies are decided by code for the layout of their word.
             State::Word { cell, meter } => cell.check_laid_out(meter, now, cost),
         }
     }
@@ -407,18 +413,19 @@ impl Limiter {
         }
     }
 
-    /// Decides for limiters that do not have one word of one policy, and every verb but a check for those that do.
+    /// Decides all verbs for logs and for limiters whose quota may change. For the other limiters it decides all verbs
+    /// other than a check.
     #[inline(never)]
     fn ask_slowly(&self, verb: Verb, cost: u64, now: Timestamp, charge: bool) -> Decision {
         match &self.state {
-            // The quota in force decides. The word names the quota that it is counted in.
+            // The quota in force decides. The word has the index of the quota in which it is counted.
             State::Changing(changing) => match verb {
-                // This is only for peeks: checks that charge have a path of their own.
+                // Only peeks come here: checks that charge have a path of their own.
                 Verb::Check => changing.check_by_code(cost, now, charge),
                 _ => changing.ask(verb, cost, now, charge),
             },
             State::Log(log) => log.ask(verb, cost, now, charge),
-            // This is not for checks, which have an inline path.
+            // Checks do not come here, since they have an inline path.
             State::Plain { cell, gcra } => cell.ask(&Meter::plain(*gcra), now, verb, cost, charge),
             State::Word { cell, meter } => cell.ask(meter, now, verb, cost, charge),
         }
@@ -435,7 +442,7 @@ impl Limiter {
 
     pub(crate) fn amend(&self, now: impl Fn() -> Timestamp, amendment: Amendment<'_>) -> u64 {
         match &self.state {
-            // The word may be counted in another quota by now than the permit was.
+            // The word may be counted in another quota now than at the charge of the permit.
             State::Changing(changing) => changing.amend(now, amendment),
             State::Log(log) => log.amend(now(), amendment),
             State::Plain { cell, gcra } => cell.amend(&Meter::plain(*gcra), now, amendment),

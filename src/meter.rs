@@ -10,13 +10,13 @@ use crate::verdict::Verdict;
 use crate::word::{Fields, Reads, Word};
 
 /// The longest debt that a word without counts can hold, in ticks. The time itself stays below 2^63 until the latest
-/// time. Counts in the same word shorten the time and the longest debt by as many bits as they take.
+/// time. If a word also holds counts, the time and the longest debt have fewer bits, by the bits of the counts.
 const MOST: u64 = 1 << 63;
 
 /// A policy compiled to arithmetic: a pure function from (word, now, cost) to (decision, word).
 ///
-/// It has no clock and shares nothing. [`Limiter`](crate::Limiter) is this function and an atomic word;
-/// simulators, replays, stores of your own and tests use it directly.
+/// It has no clock and no shared state. [`Limiter`](crate::Limiter) is this function and an atomic word; simulators,
+/// replays, stores of your own and tests use it directly.
 ///
 /// ```
 /// use tollgate::{Meter, Policy, Timestamp, Word};
@@ -35,7 +35,7 @@ const MOST: u64 = 1 << 63;
 pub struct Meter {
     pub(crate) kernel: Kernel,
     pub(crate) fields: Fields,
-    /// The rules for what happens at the limit.
+    /// The rules about what happens at the limit.
     pub(crate) rules: Rules,
     /// A copy of the kernel if the policy is GCRA without rules for its limit, else `None`. A decision compares this
     /// field once to choose the code for plain GCRA.
@@ -46,13 +46,13 @@ impl Meter {
     /// Compiles a policy.
     ///
     /// # Errors
-    /// A sliding log, which is kept in slots and not in a word.
+    /// Returns an error if the policy is a sliding log, which is stored in slots and not in a word.
     pub fn new(policy: impl Into<Policy>) -> Result<Self, BuildError> {
         let policy = policy.into();
         Self::of(&policy).ok_or_else(|| no_word(&policy))
     }
 
-    /// `None` if the policy is kept in slots.
+    /// `None` if the policy is stored in slots.
     pub(crate) fn of(policy: &Policy) -> Option<Self> {
         let (kernel, fields, rules) = policy.compile()?;
         let plain = kernel.gcra().filter(|_| rules.are_none()).copied();
@@ -65,15 +65,15 @@ impl Meter {
         Self { kernel: Kernel::Gcra(gcra), fields, rules, plain: Some(gcra) }
     }
 
-    /// The most units that can be admitted at one instant: the burst, or the window's limit. For a soft policy it is
-    /// the limit in the policy's text, without the soft share.
+    /// The largest number of units that can be admitted at one instant: the burst, or the window's limit. For a soft
+    /// policy it is the limit in the policy's text, without the soft share.
     #[must_use]
     pub fn limit(&self) -> u64 {
         unsoftened(self.kernel.limit(), self.rules.soft_bp)
     }
 
-    /// Decides a request of `cost` units at `now` and says what the word is afterwards. A cost of 0 leaves the word as
-    /// it was, bit for bit. So does a denial, unless the policy counts denials.
+    /// Decides a request of `cost` units at `now`, and returns the word afterwards. A cost of 0 leaves the word as it
+    /// was, bit for bit. So does a denial, unless the policy counts denials.
     ///
     /// ```
     /// use tollgate::{Meter, Quota, Timestamp, Word};
@@ -87,7 +87,7 @@ impl Meter {
     /// ```
     #[inline]
     pub fn check(&self, word: Word, now: Timestamp, cost: u64) -> (Decision, Word) {
-        // A policy without rules for its limit is decided by code without them.
+        // A policy without rules for its limit is decided by code without rules.
         if self.rules.are_none() {
             let step = Step::of(&self.kernel, self.fields, word, now, Check::of(cost));
             return (step.decision(self.kernel, 0), step.word);
@@ -117,7 +117,7 @@ impl Meter {
         step.decision(self.kernel, self.rules.soft_bp)
     }
 
-    /// The furthest that the time may lie ahead in a word that carries no index of a quota.
+    /// The largest distance by which the time may lie ahead in a word without an index of a quota.
     pub(crate) fn most(&self) -> u64 {
         // Counts in the word shorten the time, and so the distance by which it may lie ahead.
         MOST >> self.fields.count_bits
@@ -159,12 +159,12 @@ impl Step {
         now: Timestamp,
         asked: impl Asked<A>,
     ) -> Self {
-        // After the latest time the clock stands still.
+        // A time after the latest time is replaced by the latest time.
         let now_ns = now.as_nanos().min(algorithm.latest_ns());
         Self::at(algorithm, fields, word, now_ns, algorithm.moment(now_ns), asked)
     }
 
-    /// [`of`](Self::of) for a caller that already has the instant in the algorithm's unit.
+    /// The same as [`of`](Self::of), for a caller that already has the moment of `at_ns`.
     #[inline(always)]
     pub(crate) fn at<A: Decides>(
         algorithm: &A,
@@ -187,7 +187,7 @@ impl Step {
         self.outcome.told(kernel, self.now_ns, soft_bp)
     }
 
-    /// Reports a step of the bare algorithm as a policy with these rules does.
+    /// Reports a step of the algorithm in the way of a policy with these rules.
     pub(crate) fn told(self, ruled: &Ruled<'_>) -> Self {
         let Outcome { verdict, held, .. } = self.outcome;
         let (mark, held, at_ns) = ruled.tell(verdict, held, self.now_ns, 0, 0);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A share of something, in hundredths of a percent: 0 % to 655.35 %.
+/// A share of a whole, in hundredths of a percent: 0 % to 655.35 %.
 ///
 /// ```
 /// use tollgate::Percent;
@@ -16,7 +16,7 @@ impl Percent {
     /// A share of `percent` percent.
     #[must_use]
     pub const fn new(percent: u8) -> Self {
-        // The largest, 255 %, is 25,500 hundredths. `From` is not const.
+        // The largest value is 255 %, which is 25,500 hundredths. `From` cannot be used, since it is not const.
         Self(percent as u16 * 100)
     }
 
@@ -39,7 +39,7 @@ impl Percent {
     }
 }
 
-/// Prints the share as policies write it: `5%`, `0.25%`, `12.5%`.
+/// Prints the share in the form of a policy's text: `5%`, `0.25%`, `12.5%`.
 impl fmt::Display for Percent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.0 / 100, self.0 % 100) {

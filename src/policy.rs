@@ -25,11 +25,11 @@ pub(crate) use compile::Fineness;
 pub(crate) use needs::{POWERS_OF_TEN, WordNeeds};
 pub(crate) use numbers::NUMBERS;
 
-/// How a quota is enforced.
+/// The algorithm by which a quota is enforced.
 ///
-/// *W* is the quota's period, *L* its count. "Most in W" is the most units that any half-open interval of length W can
-/// hold, in the `now` of the decisions. A `now` before the window in force is replaced by the start of that window;
-/// GCRA takes it unchanged.
+/// *W* is the quota's period, *L* its count. "Most in W" is the largest number of units that can be admitted in any
+/// half-open interval of length W, in the times (`now`) of the decisions. A `now` before the window in force is
+/// replaced by the start of that window; GCRA uses it unchanged.
 ///
 /// ```
 /// use tollgate::{Algorithm, Policy, Quota, Rounding};
@@ -41,40 +41,41 @@ pub(crate) use numbers::NUMBERS;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Algorithm {
-    /// Generic cell rate algorithm: a token bucket with greedy refill, or a leaky bucket as a meter;
-    /// they are one function. Units come back one by one. Most in W: burst + count - 1.
+    /// Generic cell rate algorithm: a token bucket with greedy refill, or a leaky bucket as a meter, which are the same
+    /// function. Units come back one by one. Most in W: burst + count - 1.
     Gcra,
     /// Windows on the clock's grid, `[k*W, (k+1)*W)`. Most in W: 2L, across one boundary.
     FixedWindow,
-    /// The window opens with the first request that finds none open. Most in W: 2L - 1; 2L if the request that opened
-    /// a window is given back.
+    /// The first request that finds no open window opens one. Most in W: 2L - 1, or 2L if the request that opened a
+    /// window is given back.
     FixedWindowFromFirst,
-    /// Two counters. The count of the previous window is weighted by the share of that window that lies in the last W.
-    /// Most in W: L to 2L, as [`Rounding`] says.
+    /// Two counters. The count of the previous window is weighted by the part of that window that still lies within W
+    /// before now. Most in W: L to 2L, as [`Rounding`] says.
     SlidingWindow {
         /// How the weighed count is rounded to whole units.
         rounding: Rounding,
     },
-    /// A ring of sub-windows that expire one by one. Most in W: 2L; at most L in any closed interval of W * (segments
-    /// - 1) / segments.
+    /// A ring of sub-windows that expire one by one. Most in W: 2L. Any closed interval of length
+    /// `W * (segments - 1) / segments` holds at most L.
     SegmentedWindow {
-        /// 2 to 64; must divide the window into whole nanoseconds.
+        /// The number of segments, 2 to 64. A segment must be a whole number of nanoseconds.
         segments: u8,
     },
-    /// Weeks, months or years of the calendar, from midnight to midnight in UTC: at most L in each. Most in an
-    /// interval as long as the shortest window: 2L, across one boundary. Most in W, the longest window: 3L, around a
-    /// shorter month or year; for weeks 2L. [`Policy::calendar`] makes such a policy.
+    /// Weeks, months or years of the calendar, from midnight to midnight in UTC: at most L in each. Most in an interval
+    /// as long as the shortest window: 2L, across one boundary. Most in W, the longest window: 3L, since W may contain
+    /// a whole shorter month or year; for weeks 2L. [`Policy::calendar`] makes such a policy.
     Calendar(CalendarUnit),
-    /// The time of each unit, in a slot of 8 bytes for each unit of L. Most in W: L. At most 2^20 units. Limiters
-    /// that keep only a word refuse such a policy when they are built.
+    /// Keeps the time of each unit, in a slot of 8 bytes for each unit of L. Most in W: L. At most 2^20 units. Limiters
+    /// that have only a word refuse this algorithm when they are built.
     SlidingLog,
 }
 
-/// A quota, the algorithm that enforces it, and what happens at the limit ([`AtLimit`]; by default a request is
-/// denied and nothing else happens). A policy can be read from text: see [`FromStr`](Policy#impl-FromStr-for-Policy).
+/// A quota, the algorithm that enforces it, and the options for requests at the limit ([`AtLimit`]; by default a
+/// request is denied and nothing else happens). A policy can be read from text: see
+/// [`FromStr`](Policy#impl-FromStr-for-Policy).
 ///
-/// Every `Policy` value can be computed exactly in one word, or is a sliding log, which has slots in place of a word.
-/// A policy that does not fit is refused when it is made.
+/// Every `Policy` value can be computed exactly in one word, or is a sliding log, which has slots instead of a word. A
+/// policy that does not fit is refused when it is made.
 ///
 /// ```
 /// use tollgate::{Policy, Quota};
@@ -93,7 +94,7 @@ const BURST_ON_WINDOW: PolicyError = PolicyError::fixed(
     "a window takes no burst: it admits its whole limit at once; leave the burst out, or use gcra",
 );
 
-/// The reason why some limiters refuse a sliding log. It follows the policy's text.
+/// The reason why some limiters refuse a sliding log. In the error it comes after the policy's text.
 const NO_WORD: &str = "has a slot for each unit, and one word is kept here; use gcra or a window, or a Limiter or \
                        KeyedLimiter of this policy alone";
 
@@ -108,9 +109,10 @@ impl Policy {
     /// A policy of this algorithm for this quota, which denies at its limit.
     ///
     /// # Errors
-    /// Windows take no burst of their own; their counts and the window number must fit in a word; the number of
-    /// segments must be 2 to 64 and divide the window; windows of the calendar need the period of the longest such
-    /// window; a sliding log takes no burst either, and 2^20 units at most.
+    /// Returns an error in these cases. A window or a sliding log has a burst that is not its count. The counts and the
+    /// number of a window do not fit in a word. The number of segments is not 2 to 64, or does not divide the window.
+    /// Windows of the calendar have another period than the longest such window. A sliding log has more than 2^20
+    /// units.
     ///
     /// ```
     /// use tollgate::{Algorithm, Policy, Quota};
@@ -137,7 +139,8 @@ impl Policy {
     /// A sliding log: at most `count` units in any half-open window as long as the quota's period, wherever it begins.
     ///
     /// # Errors
-    /// A quota whose burst is not its count: a log admits its whole count at once. More than 2^20 units.
+    /// Returns an error if the burst of the quota is not its count, since a log admits its whole count at once, or if
+    /// the count is above 2^20 units.
     ///
     /// ```
     /// use tollgate::{Policy, Quota};
@@ -150,10 +153,10 @@ impl Policy {
         Self::new(Algorithm::SlidingLog, quota)
     }
 
-    /// Reads a policy as [`str::parse`] does. Use it where the type would otherwise have to be named.
+    /// Reads a policy like [`str::parse`]. Use it where `parse` would need the name of the type.
     ///
     /// # Errors
-    /// The text is not a policy. The error quotes it, and says what would be accepted.
+    /// Returns an error if the text is not a policy. The error quotes the text, and says what would be accepted.
     ///
     /// ```
     /// use tollgate::{Limiter, Policy};
@@ -177,7 +180,7 @@ impl Policy {
         self.algorithm
     }
 
-    /// The room that the policy needs in the word that holds its state.
+    /// The number of bits that the policy needs in the word of its state.
     pub(crate) fn needs(&self) -> WordNeeds<'_> {
         WordNeeds::of(self)
     }
@@ -187,7 +190,7 @@ impl Policy {
         self.quota.max_burst() // a window's burst is its count
     }
 
-    /// S: the limit that the algorithm works with.
+    /// S: the (softened) limit that the algorithm uses.
     pub(crate) fn ceiling(&self) -> u64 {
         // This overflows only while a policy is being checked, and the check then refuses the policy.
         softened(self.named_limit(), self.at_limit.soft.hundredths()).unwrap_or(u64::MAX)
@@ -196,8 +199,8 @@ impl Policy {
 
 /// The largest limit of a sliding log: 2^20 units, 8 MiB of slots.
 ///
-/// The reason for the bound is not the memory. A request for all units marks a million slots one by one, and keeps them
-/// in up to a thousand small stack frames.
+/// The bound does not come from the memory. A request for all units marks a million slots one by one, and keeps its
+/// marks in up to a thousand small stack frames.
 const LOG_MAX: u64 = 1 << 20;
 
 /// A log admits its whole count at once, so its burst must equal its count.
@@ -212,7 +215,7 @@ fn check_log_size(slots: u64) -> Result<(), PolicyError> {
     if slots > LOG_MAX { Err(PolicyError::log_too_large(slots, LOG_MAX)) } else { Ok(()) }
 }
 
-/// The same policy, for a store that keeps a word and no slots. A sliding log is refused.
+/// The same policy, for a store that has a word and no slots. A sliding log is refused.
 pub(crate) fn of_one_word(policy: Policy) -> Result<Policy, BuildError> {
     if policy.algorithm == Algorithm::SlidingLog {
         return Err(no_word(&policy));
@@ -220,12 +223,13 @@ pub(crate) fn of_one_word(policy: Policy) -> Result<Policy, BuildError> {
     Ok(policy)
 }
 
-/// The error of a store that keeps a word, for a policy that needs slots.
+/// The error of a store that has a word and no slots, for a policy that needs slots.
 pub(crate) fn no_word(policy: &Policy) -> BuildError {
     BuildError::Policy(format!("{policy} {NO_WORD}"))
 }
 
-/// The policy of a log with another count. Some policy of the same period is known to have this count.
+/// The policy of a log with another count. The quota with this count is valid, since the callers pass only counts that
+/// were checked before.
 pub(crate) fn of_count(policy: Policy, count: u64) -> Policy {
     let quota = Quota::try_per(count, policy.quota.period()).unwrap_or(policy.quota);
     Policy { quota, ..policy }

@@ -1,4 +1,4 @@
-//! [`Quota`]: a rate and a burst. Only this file refuses bad numbers for them.
+//! [`Quota`]: a rate and a burst. All checks of their numbers are in this file.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use crate::period::period;
 
 /// A rate and a burst, validated: `count` units per `period`, and at most `burst` units at one instant.
 ///
-/// *Burst* is the most that is admitted at once from rest, the first unit included. Without
-/// [`burst`](Quota::burst) it equals the count.
+/// The *burst* is the largest number of units that is admitted at once after a long rest, including the first unit.
+/// Without [`burst`](Quota::burst) it equals the count.
 ///
-/// A quota that exists can be computed exactly: everything that could overflow or would have to be rounded is refused
-/// when it is built. The constructors panic on bad numbers, which in a `const` is a compile error;
-/// [`try_per`](Quota::try_per) and [`try_burst`](Quota::try_burst) return a [`PolicyError`] and are meant for numbers
-/// that are not known at compile time.
+/// Every `Quota` value can be computed exactly: numbers that would overflow or would have to be rounded are refused
+/// when it is built. The constructors panic on bad numbers, which in a `const` is a compile error. For numbers that are
+/// not known at compile time, use [`try_per`](Quota::try_per) and [`try_burst`](Quota::try_burst), which return a
+/// [`PolicyError`].
 ///
 /// Bounds: count and burst at least 1; period from 1 ns to 584 years (`u64::MAX` ns); at most about 2.2e9 units per
 /// second; burst below 2^63.
@@ -38,10 +38,10 @@ pub struct Quota {
 }
 
 impl Quota {
-    /// `count` units per `period`.
+    /// A quota of `count` units per `period`.
     ///
     /// # Panics
-    /// If [`try_per`](Quota::try_per) would refuse the numbers. In a `const` this is a compile error.
+    /// Panics if [`try_per`](Quota::try_per) would refuse the numbers. In a `const` this is a compile error.
     ///
     /// ```
     /// use std::time::Duration;
@@ -58,10 +58,11 @@ impl Quota {
         }
     }
 
-    /// `count` units per `period`, for numbers that come from outside.
+    /// A quota of `count` units per `period`, for numbers that are not known at compile time.
     ///
     /// # Errors
-    /// A count or period of zero, a period beyond 584 years, or a rate above about 2.2e9 per second.
+    /// Returns an error if the count or the period is zero, if the period is beyond 584 years, or if the rate is above
+    /// about 2.2e9 per second.
     ///
     /// ```
     /// use std::time::Duration;
@@ -76,8 +77,8 @@ impl Quota {
         }
     }
 
-    /// The quota, or the reason of its refusal. The reason is a text because a text can be dropped in a `const`, and
-    /// an error cannot.
+    /// The quota, or the reason why it is refused. The reason is a `&str` because a `const` can drop a `&str`, but not
+    /// an error.
     const fn checked(count: u64, period: Duration) -> Result<Self, &'static str> {
         if count == 0 {
             return Err("count 0 would admit nothing; it must be at least 1");
@@ -90,10 +91,10 @@ impl Quota {
             return Err("the period is too long; it must be at most 584 years");
         }
         #[expect(clippy::cast_possible_truncation, reason = "compared with u64::MAX just above")]
-        // With the least burst, only the rate can fail to fit.
+        // The burst is 1 here, so only the rate can be too large.
         let quota = Self { count, period_ns: period_ns as u64, burst: 1 };
         if quota.unit_bits().is_none() {
-            // The rate is too fast for a word to count its ticks until the latest time.
+            // The rate is so high that a word cannot count its ticks until the latest time.
             return Err(
                 "the rate is too high to be counted exactly; it must be at most 2.2e9 units per second",
             );
@@ -101,7 +102,7 @@ impl Quota {
         quota.with_burst(count)
     }
 
-    /// `count` units per second.
+    /// A quota of `count` units per second.
     ///
     /// # Panics
     /// As [`per`](Quota::per).
@@ -111,7 +112,7 @@ impl Quota {
         Self::per(count, Duration::from_secs(1))
     }
 
-    /// `count` units per minute.
+    /// A quota of `count` units per minute.
     ///
     /// # Panics
     /// As [`per`](Quota::per).
@@ -121,7 +122,7 @@ impl Quota {
         Self::per(count, Duration::from_secs(60))
     }
 
-    /// `count` units per hour.
+    /// A quota of `count` units per hour.
     ///
     /// # Panics
     /// As [`per`](Quota::per).
@@ -131,7 +132,7 @@ impl Quota {
         Self::per(count, Duration::from_secs(3_600))
     }
 
-    /// `count` units per day of 24 hours.
+    /// A quota of `count` units per day of 24 hours.
     ///
     /// # Panics
     /// As [`per`](Quota::per).
@@ -141,10 +142,10 @@ impl Quota {
         Self::per(count, Duration::from_secs(86_400))
     }
 
-    /// The same rate with another burst: the most units admitted at one instant from rest.
+    /// The same rate with another burst: the largest number of units that is admitted at one instant after a long rest.
     ///
     /// # Panics
-    /// If [`try_burst`](Quota::try_burst) would refuse the number.
+    /// Panics if [`try_burst`](Quota::try_burst) would refuse the number.
     #[must_use]
     #[track_caller]
     pub const fn burst(self, burst: u64) -> Self {
@@ -154,10 +155,11 @@ impl Quota {
         }
     }
 
-    /// The same rate with another burst, for a number that comes from outside.
+    /// The same rate with another burst, for a number that is not known at compile time.
     ///
     /// # Errors
-    /// A burst of zero would admit nothing, ever; one of 2^63 or more cannot be counted.
+    /// Returns an error if the burst is zero, which would never admit anything, or is 2^63 or more, which cannot be
+    /// counted.
     ///
     /// ```
     /// let error = tollgate::Quota::per_second(1).try_burst(0).unwrap_err();
@@ -177,12 +179,12 @@ impl Quota {
         let quota = Self { burst, ..self };
         match quota.unit_bits() {
             Some(_) => Ok(quota),
-            // The rate alone fitted when the quota was made, so the burst does not fit.
+            // The rate alone did fit when the quota was made, so the burst is too large.
             None => Err("the burst is too large to be counted exactly; it must be below 2^63"),
         }
     }
 
-    /// Units that come back in each period.
+    /// The number of units that come back in each period.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count
@@ -194,7 +196,7 @@ impl Quota {
         Duration::from_nanos(self.period_ns)
     }
 
-    /// The most units admitted at one instant from rest, the first one included.
+    /// The largest number of units that is admitted at one instant after a long rest, including the first unit.
     #[must_use]
     pub const fn max_burst(&self) -> u64 {
         self.burst
@@ -204,21 +206,22 @@ impl Quota {
         self.period_ns
     }
 
-    /// The finest ticks an un-keyed word can count this quota in: the largest k for which one unit may
-    /// be 2^k ticks. `None` if not even whole units fit.
+    /// The finest ticks with which a word without a key can count this quota: the largest k for which one unit may be
+    /// 2^k ticks. `None` if not even one tick for each unit fits.
     ///
-    /// A word must have room for the latest time, which is the sum of two numbers: the ticks that pass until
-    /// [`LATEST_NS`], and the burst. Both must stay below 2^63, so that their sum does not wrap.
+    /// A word must have room for the latest time, which is the sum of two numbers: the ticks until [`LATEST_NS`], and
+    /// the burst in ticks. Both must stay below 2^63, so that their sum does not wrap.
     pub(crate) const fn unit_bits(&self) -> Option<u8> {
-        // The ticks until the latest time, if one unit is one tick.
+        // This tests the ticks until the latest time for one tick in a unit.
         if self.count as u128 * LATEST_NS as u128 / self.period_ns as u128 >= 1 << 63 {
             return None;
         }
-        // The sum of these ticks and the burst must not wrap.
+        // This tests the burst in the same ticks.
         if self.burst >= 1 << 63 {
             return None;
         }
-        // The ticks of a unit are doubled as long as both stay below 2^63. For a burst of 1 they reach at most 2^62.
+        // The number of ticks in a unit is doubled as long as both stay below 2^63. It is at most 2^62, for a burst of
+        // 1.
         let mut bits = 0;
         while bits < 62
             && ((self.count as u128) << (bits + 1)).saturating_mul(LATEST_NS as u128)
@@ -232,7 +235,7 @@ impl Quota {
     }
 }
 
-/// Prints the quota as [`Policy`](crate::Policy) text reads it: `100/s burst 20`.
+/// Prints the quota in the form of a policy's text: `100/s burst 20`.
 impl fmt::Display for Quota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.count, period(self.period_ns, ""))?;

@@ -1,9 +1,9 @@
-//! Giving back units that were charged and were not used.
+//! Gives back units that were charged but not used.
 //!
 //! Units that have drained since they were charged cannot be given back: they are no longer owed. Giving them back
-//! would forgive other units, which were admitted in their place. A window gives back only while it is the window (the
-//! segment) that was charged: its count is the units charged less the units given back, in any order. GCRA has no
-//! count, so the rule is about times, in ticks:
+//! would forgive other units, which were admitted in their place. A window gives units back only as long as the window
+//! (or segment) that was charged is the current one. Its count is then the units charged less the units given back, in
+//! any order. GCRA has no count, so the rule is about times, in ticks:
 //!
 //! ```text
 //! refund        cost - (max(now, TAT - burst) - time of the charge)
@@ -14,45 +14,45 @@
 //! A *turn* is the instant from which a charge may be used. The turn of a check is its own time. The turn of a
 //! reservation may lie in the future, and the reservation does not drain before its turn.
 //!
-//! Equal bits do not prove that no request has built on the charge: a refund and an equal charge restore them. So a
-//! cancellation may not assume that the debt in the word is its own charge, and is bounded as a refund is.
+//! Equal bits do not prove that there was no other request after the charge: a refund and an equal charge restore the
+//! bits. So a cancellation must not assume that the debt in the word is its own charge, and is bounded like a refund.
 //!
 //! # Why the admissions less the refunds keep the bound
-//! For an instant x, let the sum be that of all charges whose turn is at x or later, each less the part that was given
-//! back. The bound holds if for every x the sum is at most `TAT - x`, because the last charge has its turn no earlier
-//! than `TAT - burst`. A charge adds its cost to both sides, or starts anew with an empty sum. A refund lowers `TAT -
-//! x` for every x, but the sum only for each x up to the turn r of its charge. For every later x there is slack, since
-//! at r the charge itself was in the sum: at x, `TAT - x` is above the sum by `cost - (x - r)`. So the TAT may be
-//! lowered by that slack at the *last* x with a charge in its sum, which is the latest turn of all charges in the word,
-//! L.
+//! For an instant x, let the *sum at x* be the sum of all charges whose turn is at x or later, each less the part that
+//! was given back. The bound holds if for every x the sum at x is at most `TAT - x`, because the last charge has its
+//! turn no earlier than `TAT - burst`. A charge adds its cost to both sides, or starts again from an idle word with an
+//! empty sum. A refund lowers `TAT - x` for every x, but it lowers the sum only for an x up to the turn r of its
+//! charge. For every later x there is slack, because the charge itself is in the sum at r: `TAT - x` is above the sum
+//! at x by at least `cost - (x - r)`. So the TAT may be lowered by the slack at the *last* x whose sum is not empty.
+//! This is the latest turn of all charges in the word, L.
 //!
-//! * No check has a turn after `now`, and while the TAT is as late as a reservation has made it, no reservation has a
+//! * No check has a turn after `now`. As long as the TAT is as late as a reservation has made it, no reservation has a
 //!   turn after `TAT - burst`. So `L <= max(now, TAT - burst)`, which gives the line of the refund in the table above.
-//! * A refund may lower the TAT while the turn of a reservation is still to come. In return, the refund gives back
-//!   `TAT - burst - now` less than is owed now. From then on the TAT is later than that turn by the whole debt of the
-//!   charges in the word, and charges and refunds keep it so. So any of these charges may be given back as if no turn
-//!   were to come.
-//! * A cancellation before its turn finds the word that its charge left. If the TAT was never earlier in between, all
-//!   other charges in the word have earlier turns, and L is no later than the turn of this reservation. If the TAT was
-//!   earlier, a refund has lowered it and given back less, as above. After the turn of this reservation, no charge in a
-//!   word with this TAT has a turn still to come, so `L <= now`.
+//! * A refund may lower the TAT while the turn of a reservation is still to come. But such a refund gives back less: it
+//!   leaves out the time `TAT - burst - now` until that turn. After it, the TAT is later than that turn by at least the
+//!   whole debt of the charges in the word, and this stays true under charges and refunds. So any of these charges may
+//!   be given back as if no turn were still to come.
+//! * A cancellation before its turn finds the word that its charge left. If the TAT was never earlier since the charge,
+//!   all other charges in the word have earlier turns, and L is no later than the turn of this reservation. If the TAT
+//!   was earlier, a refund had lowered it and given back less, as in the point above. After the turn of this
+//!   reservation, no charge in a word with this TAT has a turn still to come, so `L <= now`.
 //!
-//! Units that are taken back without a permit, [`uncharge`](crate::Entry::uncharge), may be any units that are owed,
-//! even those of a turn to come. Nothing makes up for these: at that turn, as many units as were taken back may be
-//! admitted above the bound.
+//! [`uncharge`](crate::Entry::uncharge) takes back any units that are owed, even the units of a reservation whose turn
+//! is still to come. There is no compensation for this: at that turn, as many units as were taken back may be admitted
+//! above the bound.
 //!
-//! All this holds as long as `now` is no earlier than the time of any charge in the word. A time that the caller
-//! gives may be earlier, and a [reset](crate::Entry::reset) forgives units for which permits still stand.
-//! The documentation of both verbs says so.
+//! All this holds as long as `now` is no earlier than the time of any charge in the word. A time that the caller gives
+//! may be earlier, and a [reset](crate::Entry::reset) forgets units for which there are still permits. The
+//! documentation of both verbs says so.
 //!
 //! # Numbers
 //! The reported number of units is rounded up, since part of the last unit may have drained. So the admissions less the
-//! reported refunds also keep the bound. The number is above 0 exactly if the word was changed.
+//! *reported* refunds keep the bound, too. The number is above 0 if and only if the word was changed.
 
 use crate::algorithm::{Decides, Gcra, Held, Kernel, Ruled};
 use crate::decision::View;
 
-/// How a word is amended.
+/// The ways to amend a word.
 #[derive(Clone, Copy)]
 pub(crate) enum Amendment<'a> {
     /// Give back as much of a charge as has not drained.
@@ -66,7 +66,7 @@ pub(crate) enum Amendment<'a> {
 }
 
 impl Amendment<'_> {
-    /// The charge that is given back, if it is one.
+    /// The charge that is given back, for a refund or an undo.
     pub(crate) fn charge(&self) -> Option<&View> {
         match self {
             Self::Refund(charge) | Self::Undo(charge) => Some(charge),
@@ -79,30 +79,31 @@ impl Amendment<'_> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
     pub(crate) held: Held,
-    /// The instant that `held` is seen from.
+    /// The instant from which `held` is seen.
     pub(crate) at_ns: u64,
-    /// The latest time that is known to have come. It is `at_ns`, or a later instant at which the word cannot be read.
+    /// The latest time that is known to have come. It is `at_ns`, or a later instant from which the word cannot be
+    /// read.
     pub(crate) now_ns: u64,
 }
 
 impl Kernel {
-    /// The state of a word after the part of a charge that has not drained is given back, and how many units
-    /// that is, rounded up. A charge under another quota or algorithm gives nothing back here.
+    /// Gives back the part of a charge that has not drained. Returns the state of the word afterwards, and the number
+    /// of units given back, rounded up. A charge under another quota or algorithm gives nothing back here.
     pub(crate) fn given_back(&self, found: Found, charge: &View) -> (Held, u64) {
         let Found { held, at_ns, now_ns } = found;
         // The charge was made under another quota, or in a log, and not in this word.
         let Some(left) = charge.figures.held_under(self) else { return (held, 0) };
         match self {
             Self::Gcra(gcra) => {
-                // The word may be read at an instant before `now_ns`.
+                // The word may be seen from an instant before `now_ns`.
                 let owed = held.ahead.saturating_sub(gcra.passed(at_ns, now_ns));
                 gcra.given_back(held, owed, charge.cost, gcra.passed(charge.now_ns, now_ns))
             }
-            // This is still the window, or the segment, that was charged.
+            // The current window (or segment) is still the one that was charged.
             _ if self.time(held, at_ns) == self.time(left, charge.at_ns) => {
                 self.uncounted(held, charge.cost)
             }
-            // The window is over, and its charges with it.
+            // The window that was charged is over, so none of its units are owed.
             _ => (held, 0),
         }
     }
@@ -123,7 +124,8 @@ impl Kernel {
         }
     }
 
-    /// The state of a word after up to `units` units of any charges are taken back, and how many that were, rounded up.
+    /// Takes back up to `units` units of any charges. Returns the state of the word afterwards, and the number of units
+    /// taken back, rounded up.
     fn uncharged(&self, found: Found, units: u64) -> (Held, u64) {
         let Found { held, at_ns, now_ns } = found;
         if let Self::Gcra(gcra) = self {
@@ -131,16 +133,16 @@ impl Kernel {
             return gcra.less_owed(held, owed, units, 0);
         }
         // `held` may be seen from an instant before `now_ns` (see [`Found`]). Only the window in force at `now_ns`
-        // gives units back: the word's own window may be over then.
+        // gives units back, and the word's own window may be over by then.
         let seen = held.seen_later(self.passed(at_ns, now_ns));
-        // The window in force is the window that a charge of one unit would be counted in. (A charge of no unit begins
-        // no `from-first` window.) Only its time is read. Its counts, up to 1, fit in any ring.
+        // The window in force is the window in which a charge of one unit would be counted. (A charge of 0 units begins
+        // no `from-first` window.) Only the time of the result is used. Its count is at most 1, which fits in any ring.
         let current = self.charge_up_to(seen, self.moment(now_ns), 1, 1);
         let is_over = self.time(current, now_ns) != self.time(seen, now_ns);
         if is_over { (held, 0) } else { self.uncounted(held, units) }
     }
 
-    /// True if all of a charge was still owed: if `next` is `held` without the whole charge.
+    /// True if all of a charge was still owed, so that `next` is `held` without the whole charge.
     fn is_whole(&self, held: Held, next: Held, units: u64, charge: &View) -> bool {
         match self {
             Self::Gcra(gcra) => {
@@ -159,12 +161,13 @@ impl Kernel {
         matches!(self, Self::Gcra(_))
     }
 
-    /// The word's time itself, modulo 2^64.
+    /// The absolute time of the word, modulo 2^64.
     fn time(&self, held: Held, at_ns: u64) -> u64 {
         self.moment(at_ns).unit.wrapping_add(held.ahead).wrapping_sub(held.behind)
     }
 
-    /// The state of a window with `units` less in its count, or with none if it has fewer; and how many units that are.
+    /// Subtracts up to `units` units from the count of a window. Returns the state afterwards, and the number of units
+    /// subtracted.
     fn uncounted(&self, held: Held, units: u64) -> (Held, u64) {
         match self {
             Self::SlidingWindow(window) => window.given_back(held, units),
@@ -178,11 +181,11 @@ impl Kernel {
     }
 }
 
-/// A word under a penalty gives nothing back, and its count of denials in a row stays the same.
+/// During a penalty a word gives nothing back. A refund does not change the number of denials in a row.
 impl Ruled<'_> {
-    /// The state of a word after an amendment, and how many units that gives back. `is_left` tells if the word has the
+    /// The state of a word after an amendment, and the number of units given back. `is_left` says if the word has the
     /// bits that a charge left. Another charge may have left equal bits, after a refund or after the time has wrapped
-    /// around. So equal bits do not decide how many units are given back.
+    /// around, so the number of units given back must not rely on equal bits.
     pub(crate) fn amend(
         &self,
         found: Found,
@@ -196,7 +199,7 @@ impl Ruled<'_> {
             Amendment::Uncharge(units) => {
                 self.amended(found, |found| self.kernel.uncharged(found, units))
             }
-            // The word stays, idle from now on. A key's word stays until a sweep or a newcomer takes its cell.
+            // The word becomes idle. The word of a key stays in its cell until a sweep or another key takes the cell.
             Amendment::Reset => (Held::IDLE, 0),
         }
     }
@@ -213,35 +216,36 @@ impl Ruled<'_> {
 
     fn amended(&self, found: Found, amend: impl FnOnce(Found) -> (Held, u64)) -> (Held, u64) {
         let Found { held, at_ns, .. } = found;
-        // Without a penalty the whole word is the algorithm's, so no moment has to be worked out.
+        // Without a penalty the whole word belongs to the algorithm, so no moment has to be computed.
         if self.rules.penalty.is_none() {
             let (next, units) = amend(found);
             return if units == 0 { (held, 0) } else { (next, units) };
         }
         let Some((own, denials)) = self.free(held, self.moment(at_ns)) else { return (held, 0) };
         let (next, units) = amend(Found { held: own, ..found });
-        // If nothing is given back, nothing is changed. A word whose penalty is over stays as it was found, too.
+        // If nothing is given back, nothing is changed. So a word whose penalty is over also stays as it was found.
         if units == 0 { (held, 0) } else { (self.join(next, denials), units) }
     }
 
-    /// The state of a word with the bits that a charge left, after the charge is rolled back. If all of the charge is
-    /// still owed, it is the state `before`, seen from the same instant; otherwise it holds no less than is owed. In
-    /// both cases it has the denials in a row that it had before the charge.
+    /// Rolls a charge back in a word with the bits that the charge left. If all of the charge is still owed, the result
+    /// is the state `before`, seen from the same instant. Otherwise the result owes no less than it should. In both
+    /// cases it has the number of denials in a row from before the charge.
     pub(crate) fn rolled_back(&self, found: Found, before: Held, charge: &View) -> Held {
         let Found { held, at_ns, .. } = found;
         let moment = self.moment(at_ns);
         let Some((own, _)) = self.free(held, moment) else { return held };
         let (next, units) = self.kernel.undone(Found { held: own, ..found }, charge);
         if self.kernel.is_whole(own, next, units, charge) {
-            // All of it is still owed, so the word is as if the charge had never been, denials in a row included.
+            // All of the charge is still owed, so the word becomes what it was before the charge, including the number
+            // of denials in a row.
             return before;
         }
-        // The admission had ended a row of denials, which now goes on.
+        // The admission had set the number of denials in a row to 0, and the roll-back restores it.
         let denials = self.free(before, moment).map_or(0, |(_, denials)| denials);
         self.join(next, denials)
     }
 
-    /// The state that a charge has left: an admission ends the denials in a row.
+    /// The state that a charge has left. It has 0 denials in a row, since the charge was an admission.
     pub(crate) fn left(&self, charge: &View) -> Held {
         self.join(charge.figures.held(), 0)
     }

@@ -1,16 +1,15 @@
-//! [`Reservation`]: a place in the future of a limit.
+//! [`Reservation`]: units of a limit that may be used at a later time.
 
 use std::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::decision::Permit;
 
-/// Units that are charged already and may be used from an instant on.
+/// Units that have already been charged and may be used from an instant on.
 ///
-/// Reservations of one limit queue up: each takes the next place, in the order in which they were made.
-/// A caller that does not want to wait any more can
-/// [cancel](crate::Entry::cancel), which gives the place back if no request has queued up behind it. A
-/// reservation that is dropped stays charged.
+/// Reservations of one limit form a queue: each takes the next place, in the order in which they were made. A caller
+/// that does not want to wait any more can [cancel](crate::Entry::cancel), which gives the place back if no request has
+/// queued up behind it. A reservation that is dropped stays charged.
 ///
 /// ```
 /// use std::time::Duration;
@@ -52,7 +51,8 @@ impl Reservation {
         self.ready
     }
 
-    /// How long to wait, from the instant at which the reservation was made. It is at most the wait that was allowed.
+    /// How long to wait from the instant at which the reservation was made. It is at most the longest wait that the
+    /// caller allowed.
     #[must_use]
     pub fn wait(&self) -> Duration {
         Duration::from_nanos(self.ready.as_nanos() - self.made.as_nanos())
@@ -64,8 +64,8 @@ impl Reservation {
         &self.permit
     }
 
-    /// Ends the reservation and returns its permit, to refund units that are not used once their turn has come. The
-    /// reservation cannot be cancelled any more.
+    /// Ends the reservation and returns its permit. Use it after the turn has come, to refund units that are not used.
+    /// The reservation cannot be cancelled any more.
     ///
     /// ```
     /// use std::time::Duration;

@@ -1,12 +1,13 @@
-//! [`Slot`]: a place with a word that requests are decided on; and the two loops that change such a word, one for a decision
-//! and one for an amendment.
+//! [`Slot`]: a place with a word for decisions; and the two loops that change such a word, one for a decision and one
+//! for an amendment.
 //!
 //! The cell of a limiter, a cell whose quota may change, and a key's word in a table differ in how the word is found,
 //! read and replaced. The outcome of a request on a state is one pure function for all of them ([`plan`]), and so is an
 //! amendment ([`Ruled::amend`]).
 //!
-//! Nearly all requests take faster paths than this. A check that hits (`Cell::charge`, `lookup/hit.rs`) has a loop of
-//! its own around the same `plan`. Plain GCRA, whose word is a time and nothing else, also has arithmetic of its own.
+//! Nearly all requests take faster paths than this. A check of a limiter (`Cell::charge`), or of a key that is found in
+//! its table (`lookup/hit.rs`), has a loop of its own around the same `plan`. Plain GCRA, whose word is a time and
+//! nothing else, also has arithmetic of its own.
 
 use crate::algorithm::{Decides, Held, Kernel, Ruled};
 use crate::decision::{Outcome, View};
@@ -16,13 +17,13 @@ use crate::verdict::Verdict;
 
 /// A word as it was read.
 pub(crate) trait Reading {
-    /// The arithmetic of the quota that the word is counted in.
+    /// The arithmetic of the quota in which the word is counted.
     fn ruled(&self) -> Ruled<'_>;
 
-    /// The state of the word, and the instant that it is seen from. A new word may be written at this instant.
+    /// The state of the word, and the instant from which it is seen. A new word may be written with this instant.
     fn seen(&self) -> (Held, u64);
 
-    /// The furthest that a time of this word may lie ahead.
+    /// The largest distance by which the time of this word may lie ahead.
     fn most(&self) -> u64;
 
     /// The outcome of a request on this word, and the next state, if one is to be written.
@@ -30,14 +31,14 @@ pub(crate) trait Reading {
     fn plan(&self, wish: Wish) -> (Outcome, Option<Held>) {
         let (ruled, seen) = (self.ruled(), self.seen());
         match ruled.kernel {
-            // Plain GCRA is decided by the code that is compiled for it alone, as in a hit.
+            // Plain GCRA is decided by the code that is compiled for it alone, as on the faster paths.
             Kernel::Gcra(gcra) if ruled.rules.are_none() => plan_by(gcra, wish, seen),
             _ => plan_by(&ruled, wish, seen),
         }
     }
 
-    /// The state of the word, seen from near its own time, for a word whose time lies too far ahead of `seen`'s
-    /// instant.
+    /// The state of the word, seen from an instant near its own time. It is for a word whose time lies too far ahead of
+    /// the instant of `seen`.
     fn nearby(&self) -> (Held, u64) {
         self.seen()
     }
@@ -45,7 +46,7 @@ pub(crate) trait Reading {
     /// True if the word has the bits that a charge left.
     fn is_left(&self, charge: &View) -> bool;
 
-    /// True if a charge was made under the quota that the word is counted in.
+    /// True if a charge was made under the quota in which the word is counted.
     fn is_of(&self, _charge: &View) -> bool {
         true
     }
@@ -56,7 +57,7 @@ pub(crate) trait Reading {
     }
 }
 
-/// [`plan`] on a state and the instant that it is seen from.
+/// [`plan`] for a state and the instant from which it is seen.
 #[inline(always)]
 pub(crate) fn plan_by(
     algorithm: &impl Verbs,
@@ -69,11 +70,11 @@ pub(crate) fn plan_by(
 
 /// A place with a word.
 pub(crate) trait Slot<R: Reading> {
-    /// Replaces the word that was read by one with this state. Returns false if another thread has replaced it, or if
-    /// the CAS failed spuriously.
+    /// Replaces the word that was read by a word with this state. Returns false if another thread has replaced the
+    /// word, or if the CAS failed spuriously.
     fn write(&self, read: &R, next: Held) -> bool;
 
-    /// [`write`](Self::write) for a reset, which forgets all.
+    /// [`write`](Self::write) for a reset, which forgets all charges.
     fn clear(&self, read: &R) -> bool {
         self.write(read, Held::IDLE)
     }
@@ -81,7 +82,7 @@ pub(crate) trait Slot<R: Reading> {
 
 /// Decides on the word that `read` finds, and also returns what was read. Returns `None` if `read` finds no word.
 ///
-/// Lock-free: each turn of the loop that does not end it means that another thread has changed the word.
+/// Lock-free: the loop repeats only if another thread has changed the word, or after a spurious failure.
 #[inline(always)]
 pub(crate) fn decide<R: Reading>(
     slot: &impl Slot<R>,
@@ -96,15 +97,15 @@ pub(crate) fn decide<R: Reading>(
         match next {
             // This is a plain denial or a question, and nothing is written.
             None if outcome.before.is_cut() && outcome.verdict == Verdict::Denied => {
-                // The request comes so late that its wait cannot be worked out from its own time.
+                // The request is so late that its wait cannot be computed from its own time.
                 let (near, at_ns) = read.nearby();
                 let (mark, held, at_ns) = read.ruled().tell(Verdict::Denied, near, at_ns, 0, 0);
                 return Some((read, Outcome { mark, held, at_ns, ..outcome }));
             }
             None => return Some((read, outcome)),
-            // The CAS is from the exact word that the plan was made on.
+            // The CAS replaces the exact word for which the plan was made.
             Some(next) if slot.write(&read, next) => return Some((read, outcome)),
-            // Another thread has changed the word, or the CAS failed spuriously. The word is read anew.
+            // Another thread has changed the word, or the CAS failed spuriously. The word is read again.
             Some(_) => {}
         }
     }
@@ -120,18 +121,19 @@ pub(crate) fn decide_there<R: Reading>(
     read: impl Fn() -> R,
 ) -> (R, Outcome) {
     loop {
-        // The first turn always ends it.
+        // The first round always ends the loop, since `read` returns a word.
         if let Some(decided) = decide(slot, verb, cost, charge, || Some(read())) {
             return decided;
         }
     }
 }
 
-/// Amends the word that `read` finds, and returns how many units that gave back, rounded up; `None` if it finds none.
+/// Amends the word that `read` finds, and returns how many units were given back, rounded up. Returns `None` if `read`
+/// finds no word.
 ///
-/// `read` also returns the time, which it reads only after the word. So the time is no earlier than the clock of any
-/// thread that has charged the word. With an earlier time, units that had drained before such a charge would seem to be
-/// owed still. Lock-free, as [`decide`] is.
+/// `read` also returns the time, which it reads only after the word. So the time is no earlier than the clock readings
+/// of all threads that have charged the word. With an earlier time, units that had drained before such a charge would
+/// still seem to be owed. Lock-free, as [`decide`] is.
 pub(crate) fn amend<R: Reading>(
     slot: &impl Slot<R>,
     amendment: Amendment<'_>,
@@ -139,7 +141,8 @@ pub(crate) fn amend<R: Reading>(
 ) -> Option<u64> {
     loop {
         let (read, now_ns) = read()?;
-        // The charge was made under an earlier quota, and its units cannot be converted. It stays until it has drained.
+        // The charge was made under an earlier quota, and its units cannot be converted, so it stays until it has
+        // drained.
         if amendment.charge().is_some_and(|charge| !read.is_of(charge)) {
             return Some(0);
         }

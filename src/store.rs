@@ -1,18 +1,18 @@
-//! [`Store`]: the holder of a limit, for the verbs that every limit has.
+//! [`Store`]: the operations that every store of a limit has.
 
 use crate::clock::Timestamp;
 use crate::decision::Decision;
 use crate::verb::Verb;
 
-/// One limit in its store: a word, stripes, a key's cells of a sketch, or a log. The trait is sealed: its methods use
+/// One limit in its store: a word, stripes, a key's cells in a sketch, or a log. The trait is sealed: its methods use
 /// types that have no name outside of this crate.
 ///
-/// Every store can be charged by a check, with as much as fits, or into debt. A word supports more, so its entries
-/// have more verbs.
+/// Every store can be charged by a check, for as much as fits, or into debt. A word supports more, so its entries have
+/// more verbs.
 pub trait Store: Copy {
     #[doc(hidden)]
-    /// Decides at `at`, or else at the time of the limiter's own clock. `charge` is false for a question. Stripes and
-    /// sketches promise no place in the future.
+    /// Decides at `at`, or at the time of the limiter's own clock if `at` is `None`. `charge` is false for a question.
+    /// Stripes and sketches never reserve a place in the future.
     fn ask(&self, verb: Verb, cost: u64, at: Option<Timestamp>, charge: bool) -> Decision;
 
     #[doc(hidden)]
@@ -30,8 +30,8 @@ pub trait Store: Copy {
     }
 
     #[doc(hidden)]
-    /// Counts a denial if the policy counts any, and returns its decision. Returns `None` if the policy counts none,
-    /// or if the request would be admitted by now. Only a word can count denials.
+    /// Counts a denial if the policy counts denials, and returns its decision. Returns `None` if the policy does not
+    /// count denials, or if the request would be admitted now. Only the policy of a word can count denials.
     #[inline(always)]
     fn refuse(&self, _cost: u64, _at: Option<Timestamp>) -> Option<Decision> {
         None

@@ -1,4 +1,4 @@
-//! [`StripedLimiter`]: one limit split over cache lines, so that threads do not wait for one line.
+//! [`StripedLimiter`]: one limit that is split over several cache lines, so that threads do not contend for one line.
 
 use std::fmt;
 
@@ -18,27 +18,28 @@ use crate::verb::Verb;
 use crate::verdict::Verdict;
 use crate::word::Word;
 
-/// One limit for many threads at once, split into stripes with a cache line each.
+/// One limit for many threads, split into stripes with a cache line each.
 ///
-/// A [`Limiter`](crate::Limiter) is one word. Two cores that change one word pass its cache line to and fro, which
-/// takes tens of nanoseconds a decision, whatever the code. Here each of n stripes has a share of the burst, and the
-/// rate of the quota divided by n without rounding. Under a window it has a share of the window's count. A thread asks
-/// its own stripe first, and the others, with the same time, before it denies.
+/// A [`Limiter`](crate::Limiter) is one word. If two cores change one word, its cache line moves between them. This
+/// takes tens of nanoseconds for each decision, no matter how fast the code is. Here each of n stripes has a share of
+/// the burst, and the rate of the quota divided by n without rounding. Under a window it has a share of the window's
+/// count. A thread asks its own stripe first. If that stripe denies, it asks the other stripes with the same time.
 ///
 /// # What it guarantees
-/// * All stripes together keep the bound of the policy. Under GCRA they admit in any interval of length W at most
-///   `burst + floor(rate * W)` units and n ticks.
-/// * A denial means that every stripe held less than the cost at that time.
+/// * All stripes together keep the bound of the policy. Under GCRA they admit at most `burst + floor(rate * W)` units,
+///   plus n ticks, in any interval of length W.
+/// * A denial means that every stripe had fewer units left than the cost when it was asked.
 ///
 /// # What it gives up
-/// * A full stripe takes no refill while another one is empty, so all stripes together may hold less than one bucket
-///   would.
-/// * A cost is charged to one stripe, so the largest that ever fits is the burst divided by n, rounded
-///   down ([`largest_cost`](StripedLimiter::largest_cost)).
+/// * A stripe that is full does not refill, even if another stripe is empty. So all stripes together may have fewer
+///   units left than a single bucket would.
+/// * A cost is charged to one stripe, so the largest cost that ever fits is the burst divided by n, rounded down
+///   ([`largest_cost`](StripedLimiter::largest_cost)).
 /// * [`limit`](Decision::limit), [`remaining`](Decision::remaining) and [`reset_after`](Decision::reset_after) are
-///   those of one stripe: after an admission, the stripe that was charged; after a denial, the stripe that admits
-///   first. Under a soft limit, a permit is marked as over the limit if the share of its stripe would have denied it.
-/// * Windows `from-first` open in each stripe with the first request that it is charged.
+///   about one stripe: after an admission the stripe that was charged, and after a denial the stripe that will admit
+///   first. Under a soft limit, a permit is marked as over the limit if its stripe's share of the named limit would
+///   have denied it.
+/// * With `from-first`, the window of each stripe opens with the first request that is charged to this stripe.
 ///
 /// ```
 /// use tollgate::{Quota, StripedLimiter};
@@ -69,8 +70,8 @@ impl fmt::Debug for StripedLimiter {
     }
 }
 
-/// A [`StripedLimiter`] that is about to be built: [`StripedLimiter::builder`] begins one, and
-/// [`build`](StripedBuilder::build) ends it.
+/// Builds a [`StripedLimiter`]. [`StripedLimiter::builder`] makes this builder, and [`build`](StripedBuilder::build)
+/// makes the limiter.
 ///
 /// ```
 /// use tollgate::{Quota, StripedLimiter};
@@ -88,8 +89,8 @@ pub struct StripedBuilder {
 
 impl StripedBuilder {
     /// The number of stripes, each with a cache line. The largest cost that ever fits is the burst divided by this
-    /// number. By default there is a stripe for each thread that the machine runs at a time, but no more stripes than
-    /// the burst has units.
+    /// number. By default there is one stripe for each thread that the machine can run at a time, but at most one for
+    /// each unit of the burst.
     ///
     /// ```
     /// use tollgate::{DenialReason, Quota, StripedLimiter};
@@ -105,8 +106,8 @@ impl StripedBuilder {
         self
     }
 
-    /// The clock from which the limiter reads the time. By default it is the machine's fastest ([`Clock::monotonic`]),
-    /// or [`Clock::unix`] if the policy needs the date.
+    /// The clock from which the limiter reads the time. By default this is the machine's fastest clock
+    /// ([`Clock::monotonic`]), or [`Clock::unix`] if the policy needs the date.
     ///
     /// ```
     /// use tollgate::{ManualClock, Quota, StripedLimiter, Timestamp};
@@ -122,8 +123,9 @@ impl StripedBuilder {
     /// The limiter.
     ///
     /// # Errors
-    /// The number of stripes is 0, or larger than the number of units of the limit; the policy has windows of the
-    /// calendar and the clock has no date; or [`new`](StripedLimiter::new) would refuse the policy.
+    /// Returns an error if the number of stripes is 0 or larger than the number of units of the limit, if the policy
+    /// has windows of the calendar and the clock does not give the date, or if [`new`](StripedLimiter::new) would
+    /// refuse the policy.
     ///
     /// ```
     /// use tollgate::{Quota, StripedLimiter};
@@ -144,12 +146,12 @@ impl StripedBuilder {
             threads.min(usize::try_from(burst).unwrap_or(usize::MAX))
         });
         let count = stripes as u64;
-        // A stripe without a unit would deny whatever comes to it.
+        // A stripe without a unit would deny every request.
         if stripes == 0 || count > burst {
             return Err(BuildError::stripe_count(stripes, burst));
         }
         let meter = |burst| StripedLimiter::share(policy, count, burst).and_then(Meter::new);
-        // The first `extra` stripes have one unit more, so that the parts make up the burst.
+        // The first `extra` stripes have one unit more than the others, so that all shares sum to the burst.
         let (small, extra) = (burst / count, burst % count);
         Ok(StripedLimiter {
             policy,
@@ -157,7 +159,8 @@ impl StripedBuilder {
             large: meter(small + u64::from(extra > 0))?,
             small: meter(small)?,
             larger: usize::try_from(extra).unwrap_or(stripes),
-            // This is the share of a smaller stripe, so that every stripe answers alike whether a cost can fit.
+            // The share of the smaller stripes is used, so that a cost that can fit in one stripe can fit in every
+            // stripe.
             largest_cost: small,
             inverse: (u64::MAX / count).wrapping_add(1),
             clock,
@@ -166,14 +169,14 @@ impl StripedBuilder {
 }
 
 impl StripedLimiter {
-    /// A limiter with the machine's fastest clock and a stripe for each thread that the machine runs at a time, but no
-    /// more stripes than the burst has units. To choose the clock or the number of stripes, take a
+    /// A limiter with the machine's fastest clock and one stripe for each thread that the machine can run at a time,
+    /// but at most one for each unit of the burst. To choose the clock or the number of stripes, use a
     /// [`builder`](StripedLimiter::builder).
     ///
     /// # Errors
-    /// The policy is a sliding log; or it is GCRA and the period of its quota, multiplied by the number of stripes, is
-    /// out of range; or it counts denials (`count-denied` or `penalty`). Denials must be counted for the whole limit,
-    /// but a stripe sees only a part of them.
+    /// Returns an error if the policy is a sliding log, if it counts denials (`count-denied` or `penalty`), or if it is
+    /// GCRA and the period of its quota is out of range after multiplication by the number of stripes. Denials must be
+    /// counted for the whole limit, but a stripe sees only a part of them.
     ///
     /// ```
     /// use tollgate::{Policy, StripedLimiter};
@@ -185,8 +188,7 @@ impl StripedLimiter {
         Self::builder(policy).build()
     }
 
-    /// Begins a limiter of this policy, with another clock or number of stripes than [`new`](StripedLimiter::new)
-    /// takes.
+    /// Makes a builder for a limiter of this policy. Use it to choose the clock or the number of stripes.
     ///
     /// ```
     /// use tollgate::{ManualClock, Quota, StripedLimiter};
@@ -199,8 +201,8 @@ impl StripedLimiter {
         StripedBuilder { policy: policy.into(), stripes: None, clock: None }
     }
 
-    /// A stripe's share, with a burst of `units`. Under a window the share is a part of the count. Under GCRA it is
-    /// `count` units in n periods instead of one period, so no rate is rounded.
+    /// The share of a stripe, with a burst of `units`. Under a window it is a part of the count. Under GCRA it is
+    /// `count` units in n periods instead of one period, so that no rate is rounded.
     fn share(policy: Policy, stripes: u64, units: u64) -> Result<Policy, BuildError> {
         let quota = policy.quota();
         let refused = || BuildError::stripe_rate(quota, stripes);
@@ -219,7 +221,7 @@ impl StripedLimiter {
         .map_err(|_| refused())
     }
 
-    /// The time on the limiter's clock.
+    /// The present reading of the limiter's clock.
     ///
     /// ```
     /// use tollgate::{Quota, StripedLimiter};
@@ -232,7 +234,7 @@ impl StripedLimiter {
         self.clock.now()
     }
 
-    /// The policy that the limiter was built with. Each stripe enforces a share of it.
+    /// The policy with which the limiter was built. Each stripe enforces a share of it.
     ///
     /// ```
     /// use tollgate::{Quota, StripedLimiter};
@@ -287,8 +289,8 @@ impl StripedLimiter {
         self.check_n(1)
     }
 
-    /// Decides a request of `cost` units now, and charges it to one stripe if it is admitted. A request
-    /// of 0 units takes nothing: to ask, use [`peek`](crate::Entry::peek).
+    /// Decides a request of `cost` units now, and charges it to one stripe if it is admitted. A request of 0 units
+    /// charges nothing. To ask without charging, use [`peek`](crate::Entry::peek).
     ///
     /// ```
     /// use tollgate::{Quota, StripedLimiter};
@@ -306,7 +308,7 @@ impl StripedLimiter {
     /// Asks the thread's own stripe first. Only if that stripe denies, which is rare, it asks the other stripes.
     #[inline(always)]
     fn visit(&self, cost: u64, charge: bool, mut ask: impl FnMut(usize) -> Decision) -> Decision {
-        // Some stripes never hold this many units, even when they are full.
+        // Some stripes have fewer units than this even if they are unused.
         if cost > self.largest_cost {
             return self.never(cost);
         }
@@ -318,7 +320,7 @@ impl StripedLimiter {
         self.ask_others(own, decision, ask)
     }
 
-    /// [`visit`](Self::visit), where each stripe decides by its share of the policy.
+    /// [`visit`](Self::visit), where each stripe decides with its share of the policy.
     #[inline(never)]
     fn ask_each(&self, cost: u64, now: Timestamp, charge: bool) -> Decision {
         self.visit(cost, charge, |stripe| {
@@ -359,7 +361,7 @@ impl StripedLimiter {
             }
             let other = (own + turn) % self.stripes.len();
             let decision = ask(other);
-            // The first admission ends the search. Among denials, the one with the shortest wait is kept.
+            // The first admission ends the search. Of several denials, the denial with the shortest wait is kept.
             if decision.is_allowed() || decision.shortage() < answer.shortage() {
                 answer = decision;
             }
@@ -370,7 +372,7 @@ impl StripedLimiter {
     /// Decides a check. Also returns the stripe that answers, with its words before and after.
     pub(crate) fn check_traced(&self, now: Timestamp, cost: u64) -> (Decision, usize, [Word; 2]) {
         let (mut asked, mut words) = (0, [Word::UNUSED; 2]);
-        // If it is admitted, the stripe that was asked last is the one that was charged.
+        // If the request is admitted, the stripe that was asked last is the stripe that was charged.
         let decision = self.visit(cost, true, |stripe| {
             let (cell, meter) = self.stripe(stripe);
             let (decision, seen) = cell.check_traced(meter, now, cost);
@@ -398,7 +400,7 @@ impl StripedLimiter {
             }
             let told = take(turn, Verb::UpTo, cost - taken);
             taken += told.charged();
-            // The answer is that of the last stripe that was charged. If no stripe was charged, it is the denial with
+            // The answer comes from the last stripe that was charged. If no stripe was charged, it is the denial with
             // the shortest wait.
             if told.is_allowed() || (taken == 0 && told.shortage() < answer.shortage()) {
                 answer = told;
@@ -416,7 +418,7 @@ impl StripedLimiter {
         answer.charging(taken)
     }
 
-    /// The answer of a smaller stripe to a cost that is too large for it.
+    /// The denial of a smaller stripe for a cost that is above its share.
     #[cold]
     fn never(&self, cost: u64) -> Decision {
         self.small.peek(Word::UNUSED, Timestamp::default(), cost)
@@ -449,7 +451,7 @@ impl Store for &StripedLimiter {
         if verb != Verb::Check && charge {
             return self.gather(verb, cost, now);
         }
-        // The common case is decided inline: plain GCRA, and room in the thread's own stripe.
+        // The common case is decided inline: plain GCRA, with room in the thread's own stripe.
         let own = self.own();
         let (cell, meter) = self.stripe(own);
         if let Some(gcra) = &meter.plain

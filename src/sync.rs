@@ -1,14 +1,14 @@
-//! The one file that chooses where atomics come from: the standard library, loom's models of them, or
-//! atomics at each of which shuttle may run another thread.
+//! The only file that chooses the atomics: those of the standard library, loom's models of them, or atomics before each
+//! of which shuttle may run another thread.
 //!
-//! Everything in this crate that two threads may touch goes through here, so that the same code runs
-//! in production, under the model checker (`RUSTFLAGS="--cfg loom"`, crate `loom-tests`) and under the
-//! random scheduler (`RUSTFLAGS="--cfg shuttle"`, its test `worlds`).
+//! All memory in this crate that two threads may access uses these atomics, so that the same code runs in production,
+//! under the model checker (`RUSTFLAGS="--cfg loom"`, crate `loom-tests`) and under the random scheduler
+//! (`RUSTFLAGS="--cfg shuttle"`, its test `worlds`).
 //!
-//! A model that cannot fail proves nothing. So the places on which the proofs depend ask [`planted`] whether to do the
-//! wrong thing. Under loom and shuttle a test plants one [`Fault`] and expects to notice; everywhere else the answer is
-//! the constant `false`, and the question compiles to nothing. The table asks these questions in
-//! `src/keyed/memory/points.rs` and in `src/keyed/memory/shard.rs`.
+//! A model that cannot fail proves nothing. So at the places on which the proofs depend, the code asks [`planted`] if
+//! it is to do the wrong thing. Under loom and shuttle a test plants one [`Fault`] and expects that a check fails.
+//! Everywhere else the answer is the constant `false`, and the question compiles to nothing. The table asks these
+//! questions in `src/keyed/memory/points.rs` and in `src/keyed/memory/shard.rs`.
 
 #[cfg(any(loom, shuttle))]
 pub mod control;
@@ -25,7 +25,7 @@ pub(crate) use std::sync::atomic::AtomicU64;
 pub(crate) use loom::sync::atomic::{Ordering, fence};
 #[cfg(any(loom, shuttle))]
 pub(crate) use modelled::AtomicU64;
-// Under shuttle threads take turns on one thread of the system: a fence has nothing to order.
+// Under shuttle, threads take turns on one thread of the system, so there is nothing for a fence to order.
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{Ordering, fence};
 
@@ -38,7 +38,7 @@ pub(crate) use std::sync::atomic::AtomicU64 as Tally;
 
 pub(crate) use faults::Fault;
 
-/// Tells whether a test has planted this fault: never, outside of loom and shuttle.
+/// True if a test has planted this fault. It is always false outside of loom and shuttle.
 #[cfg(not(any(loom, shuttle)))]
 #[inline(always)]
 pub(crate) const fn planted(_: Fault) -> bool {
@@ -47,7 +47,7 @@ pub(crate) const fn planted(_: Fault) -> bool {
 #[cfg(any(loom, shuttle))]
 pub(crate) use control::planted;
 
-/// A number for this thread: threads that start one after the other get numbers one after the other.
+/// The number of this thread. Threads get increasing numbers in the order of their first calls.
 #[cfg(not(any(loom, shuttle)))]
 #[inline]
 pub(crate) fn thread_number() -> u32 {
@@ -57,13 +57,13 @@ pub(crate) fn thread_number() -> u32 {
         // Relaxed: the numbers only have to differ.
         static NUMBER: u32 = STARTED.fetch_add(1, Ordering::Relaxed);
     }
-    // A thread that is ending has no thread-locals any more, and may use any stripe.
+    // A thread that is ending has no thread-locals any more. It gets a fixed number, since it may use any stripe.
     NUMBER.try_with(|number| *number).unwrap_or(0)
 }
 #[cfg(any(loom, shuttle))]
 pub(crate) use control::thread_number;
 
-/// The part of each size that is used: all of it, except under loom, which must explore every state and uses less.
+/// Sizes and counts that are smaller under loom, which must explore every state.
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) mod scale {
     #[inline(always)]

@@ -9,9 +9,9 @@
 //! ```
 //!
 //! The factor is rounded up by less than one part in 2^63. This has three consequences. An instant at which a whole
-//! number of ticks has passed converts to exactly that number (while it is below 2^63). Two instants that are a whole
-//! number of ticks apart are never closer after the conversion. The long-run rate is exact to 2^-63. Other readings are
-//! rounded down, so nothing is admitted more than one tick early.
+//! number of ticks has passed converts to exactly that number (while it is below 2^63). If two instants are a whole
+//! number of ticks apart, they are at least as far apart after the conversion. The long-run rate is exact to 2^-63. All
+//! other readings are rounded down, so no request is admitted more than one tick early.
 
 /// Converts nanoseconds to ticks and back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,17 +21,17 @@ pub(crate) struct TickScale {
 }
 
 impl TickScale {
-    /// The two numbers of the scale: factor and shift.
+    /// The two numbers of the scale: its factor and its shift.
     pub(crate) const fn parts(self) -> (u64, u8) {
         (self.factor, self.shift)
     }
 
-    /// The scale of these two numbers.
+    /// The scale with these two numbers.
     pub(crate) const fn of_parts(factor: u64, shift: u8) -> Self {
         Self { factor, shift }
     }
 
-    /// The scale of half as many ticks; `None` if the shift has no room for it.
+    /// The scale with half as many ticks; `None` if the shift would be too large.
     pub(crate) fn halved(self) -> Option<Self> {
         // A shift by all 128 bits would not be defined.
         let shift = self.shift.checked_add(1).filter(|shift| *shift < 128)?;
@@ -40,7 +40,7 @@ impl TickScale {
 
     /// The scale at which `count` units per `period_ns` are `count << unit_bits` ticks per period.
     ///
-    /// The caller has made sure that there are fewer than 2^63 ticks to a nanosecond.
+    /// The caller has made sure that a nanosecond has fewer than 2^63 ticks.
     pub(crate) const fn new(count: u64, period_ns: u64, unit_bits: u8) -> Self {
         let ticks_per_period = (count as u128) << unit_bits;
         let period = period_ns as u128;
@@ -56,12 +56,11 @@ impl TickScale {
             }
             shift += 1;
         }
-        // Rounded up, so that a whole tick is counted at the very instant at which it has passed.
+        // The factor is rounded up, so that a tick is counted at the exact instant at which it has passed.
         if remainder != 0 {
             quotient += 1;
         }
-        // Rounding up may give 65 digits, all 0 but the first. Half the number, with a shift of one less, is the same
-        // factor.
+        // Rounding up may give 2^64, which has 65 digits. Half of it with a shift of one less is the same factor.
         if quotient == 1 << 64 {
             quotient >>= 1;
             shift -= 1;
@@ -71,42 +70,42 @@ impl TickScale {
         Self { factor, shift }
     }
 
-    /// Whole ticks passed at `now_ns`, in full width.
+    /// The number of whole ticks that have passed at `now_ns`, in 128 bits.
     #[inline]
     pub(crate) const fn ticks(&self, now_ns: u64) -> u128 {
         (now_ns as u128 * self.factor as u128) >> self.shift
     }
 
-    /// The low 64 bits of [`Self::ticks`], which are enough to compute the distance of two near instants.
+    /// The low 64 bits of [`Self::ticks`], which are enough for the distance between two near instants.
     #[expect(clippy::cast_possible_truncation, reason = "the low bits are what is asked for")]
     #[inline]
     pub(crate) const fn ticks_low(&self, now_ns: u64) -> u64 {
         let product = now_ns as u128 * self.factor as u128;
-        // A shift of 64 or more takes the high half of the product only.
+        // With a shift of 64 or more only the high half of the product is needed.
         if self.shift >= 64 {
             (product >> 64) as u64 >> (self.shift % 64)
         } else {
-            // The shift is done word by word, since the compiler does not know that it is by fewer than 64 bits.
+            // The two halves are shifted separately, since the compiler does not know that the shift is below 64.
             let (high, low) = ((product >> 64) as u64, product as u64);
             let shift = self.shift as u32 & 63;
             (high << 1 << (shift ^ 63)) | low >> shift
         }
     }
 
-    /// The part of a tick that has passed at `now_ns` beyond the whole ones, in 2^-32 of a tick, rounded down.
+    /// The part of a tick that has passed at `now_ns` since the last whole tick, in 2^-32 of a tick, rounded down.
     pub(crate) const fn part(&self, now_ns: u64) -> u32 {
         let product = now_ns as u128 * self.factor as u128;
-        // The bits below the whole ticks, moved to the top, and the highest 32 of them.
+        // The bits below the whole ticks are moved to the top, and the highest 32 of them are the part.
         if self.shift == 0 { 0 } else { ((product << (128 - self.shift as u32)) >> 96) as u32 }
     }
 
-    /// The first nanosecond at which `ticks` have passed, or `u64::MAX` if that lies beyond the clock.
+    /// The first nanosecond at which `ticks` have passed, or `u64::MAX` if it is later than any clock can read.
     pub(crate) fn first_ns(&self, ticks: u128) -> u64 {
         // The instant is later than any clock can read.
         if ticks.leading_zeros() < u32::from(self.shift) {
             return u64::MAX;
         }
-        // The least ns of which floor(ns * factor / 2^shift) >= ticks.
+        // This is the least ns for which floor(ns * factor / 2^shift) >= ticks.
         let ns = (ticks << self.shift).div_ceil(u128::from(self.factor));
         u64::try_from(ns).unwrap_or(u64::MAX)
     }
@@ -138,7 +137,7 @@ mod tests {
 
     #[test]
     fn what_lies_beyond_the_clock_is_not_taken_for_something_near() {
-        // Just below a tick a nanosecond, so that the factor is just below 2^64.
+        // The rate is just below one tick in a nanosecond, so that the factor is just below 2^64.
         let scale = TickScale::new(999_999_999, 1_000_000_000, 0);
         let room = 128 - u32::from(scale.shift);
         let last = 1_u128 << (room - 1);

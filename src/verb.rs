@@ -1,7 +1,7 @@
-//! [`Wish`]: a request's verb and cost, and [`plan`], the one pure function that decides it on a state.
+//! [`Wish`]: the verb and the cost of a request; and [`plan`], the pure function that decides a request on a state.
 //!
-//! A check is the plain case. The other verbs differ in how much of the cost they charge and in how far
-//! the debt may reach:
+//! A check is the basic verb. The other verbs differ in how much of the cost they charge and in how far the debt may
+//! reach:
 //!
 //! ```text
 //! check     all of it, if it fits                        debt + cost <= burst
@@ -16,57 +16,57 @@
 //! (`fallback`, `lease`) or asks several limits first (`all`). They differ from a check only under policies that count
 //! denials.
 //!
-//! Every store decides by [`plan`], which gives the outcome and the next state.
+//! Every store decides with [`plan`], which returns the outcome and the next state.
 //!
 //! Only under GCRA can a request have a place in the future, since its word is a time. Under a window a reservation is
-//! admitted only if it fits now. A charge takes what fits, or, if the policy names a debt, as many units as raise the
-//! current count to that debt.
+//! admitted only if it fits now. A charge to a window takes as much as fits. If the policy allows a debt, it takes as
+//! many units as raise the current count to the limit and that debt.
 
 use crate::algorithm::{Decides, Gcra, Held, Kernel, Moment, Ruled};
 use crate::decision::Outcome;
 use crate::sync::{Fault, planted};
 use crate::verdict::Verdict;
 
-/// The part of its cost that a request wants to be charged.
+/// The verbs of a request. They differ in the part of the cost that is charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     /// The whole cost, if it fits.
     Check,
     /// As much of the cost as fits.
     UpTo,
-    /// The whole cost, if it fits within `wait_ns` nanoseconds and behind no more than `behind` units. A denial is
-    /// counted, unless the request goes on waiting.
+    /// The whole cost, if it fits within `wait_ns` nanoseconds and behind at most `behind` units. `counted` is false if
+    /// a denial is not to be counted, because the request goes on waiting.
     Reserve { wait_ns: u64, behind: u64, counted: bool },
-    /// As much of the whole cost as the word can hold, even if it does not fit.
+    /// As much of the cost as the word can hold, even if it does not fit.
     Charge,
-    /// The whole cost, if it fits; a denial is not counted.
+    /// The whole cost, if it fits. A denial is not counted.
     Try,
-    /// Nothing. A cost that does not fit is counted as a denial.
+    /// No units. If the cost does not fit, a denial is counted.
     Refuse,
 }
 
 impl Verb {
-    /// True if a denial is to be counted, where the policy counts them.
+    /// True if a denial is to be counted, provided that the policy counts denials.
     #[inline(always)]
     pub(crate) fn counts_its_denial(self) -> bool {
         !matches!(self, Self::Try | Self::Reserve { counted: false, .. })
     }
 }
 
-/// A verb, its cost, and how far the word at hand can reach.
+/// A verb, its cost, and the bound of the word.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wish {
     pub(crate) verb: Verb,
     pub(crate) cost: u64,
     /// True if the request is charged when it is admitted; false for a question.
     pub(crate) charge: bool,
-    /// True if a denial is counted, where the policy counts them.
+    /// True if a denial is counted, provided that the policy counts denials.
     pub(crate) counts: bool,
-    /// The longest debt that the word has room for, in the algorithm's unit of time.
+    /// The largest debt for which the word has room, in the algorithm's unit of time.
     pub(crate) most: u64,
 }
 
-/// The charge of an admission.
+/// The charge of an admitted request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Charged {
     pub(crate) held: Held,
@@ -74,14 +74,14 @@ pub(crate) struct Charged {
 }
 
 impl Wish {
-    /// True if no state of the word could admit this, so that nothing needs to be done for it.
+    /// True if the request would be denied in every state of the word.
     #[inline(always)]
     pub(crate) fn is_never(self, kernel: &Kernel) -> bool {
         let is_check = matches!(self.verb, Verb::Check | Verb::Try | Verb::Refuse);
         is_check && self.cost > kernel.limit()
     }
 
-    /// The wish of a verb, for a word that can hold no debt beyond `most`.
+    /// The wish for a verb, on a word that can hold a debt of at most `most`.
     #[inline(always)]
     pub(crate) fn of(verb: Verb, cost: u64, charge: bool, most: u64) -> Self {
         Self { verb, cost, charge, counts: verb.counts_its_denial(), most }
@@ -97,9 +97,10 @@ impl Wish {
     }
 }
 
-/// A request for the algorithm `A`: a check under any algorithm, or any verb under an algorithm that has [`Verbs`].
+/// A request to the algorithm `A`. It is a check for any algorithm, or any verb for an algorithm that implements
+/// [`Verbs`].
 pub(crate) trait Asked<A>: Copy {
-    /// The units of the request.
+    /// The cost of the request, in units.
     fn cost(self) -> u64;
 
     /// True if the units are charged when they are admitted.
@@ -108,7 +109,7 @@ pub(crate) trait Asked<A>: Copy {
     /// See [`Wish::denied_cost`].
     fn denied_cost(self) -> u64;
 
-    /// True if a denial is to be counted, where the policy counts denials.
+    /// True if a denial is to be counted, provided that the policy counts denials.
     fn counts_its_denial(self) -> bool;
 
     /// The charge, or `None` if the request is denied.
@@ -119,12 +120,12 @@ pub(crate) trait Asked<A>: Copy {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Check {
     pub(crate) cost: u64,
-    /// As in a [`Wish`].
+    /// True if the request is charged when it is admitted; false for a question.
     pub(crate) charge: bool,
 }
 
 impl Check {
-    /// A check of no units is a question.
+    /// A check of 0 units is a question.
     #[inline(always)]
     pub(crate) fn of(cost: u64) -> Self {
         Self { cost, charge: cost > 0 }
@@ -193,12 +194,12 @@ pub(crate) struct HeldAt {
     pub(crate) at_ns: u64,
     /// The instant in the algorithm's unit.
     pub(crate) moment: Moment,
-    /// The time by which the request comes before that instant: [`Kernel::lateness`].
+    /// The time from the request's own now to that instant: see [`Kernel::lateness`].
     pub(crate) late: u64,
 }
 
-/// Decides a request on the state of a word, whatever stores it. Returns the outcome, and `written` of the next state,
-/// or `kept` if nothing is to be written. The plan is right as long as the word has not been replaced.
+/// Decides a request on the state of a word, for any store. Returns the outcome. Also returns `written(next)` if the
+/// state `next` is to be written, and `kept` otherwise. The result is valid as long as the word has not been replaced.
 #[inline(always)]
 pub(crate) fn plan<A: Decides, W>(
     algorithm: &A,
@@ -219,7 +220,7 @@ pub(crate) fn plan<A: Decides, W>(
         Some(Charged { held: next, cost }) if charge && cost > 0 => {
             (outcome(Verdict::Allowed, next, cost, 0), written(next))
         }
-        // The request is a question, or charges nothing: not a bit of the word changes.
+        // The request is a question, or charges nothing, so the word stays the same, bit for bit.
         Some(_) => {
             let unpaid = if charge { 0 } else { asked.cost() };
             (outcome(Verdict::Allowed, held, 0, unpaid), kept)
@@ -228,7 +229,7 @@ pub(crate) fn plan<A: Decides, W>(
             let cost = asked.denied_cost();
             let counts = charge && asked.counts_its_denial();
             match algorithm.refuse(held, at_ns, cost).filter(|_| counts) {
-                // This is written only where the policy counts denials: see `cell` for the argument.
+                // Only a policy that counts denials writes this: `cell.rs` explains why each denial is counted once.
                 Some(next) => (outcome(Verdict::Denied, next, cost, 0), written(next)),
                 // A plain denial writes nothing.
                 None => (outcome(Verdict::Denied, held, cost, 0), kept),
@@ -237,7 +238,7 @@ pub(crate) fn plan<A: Decides, W>(
     }
 }
 
-/// An algorithm that knows every verb.
+/// An algorithm that supports every verb.
 pub(crate) trait Verbs: Decides {
     /// The charge of a wish, or `None` if it is denied. `late` is [`Kernel::lateness`].
     fn apply(&self, wish: Wish, held: Held, moment: Moment, late: u64) -> Option<Charged>;
@@ -251,7 +252,7 @@ impl Verbs for Gcra {
             Verb::Check | Verb::Try => {
                 self.step(held, moment, late, cost).map(|held| Charged { held, cost })
             }
-            // If the cost fits by now, there is no denial to count. Nothing is charged in either case.
+            // If the cost fits now, there is no denial to count. In both cases nothing is charged.
             Verb::Refuse => self.step(held, moment, late, cost).map(|_| Charged { held, cost: 0 }),
             Verb::UpTo => {
                 let free = self.remaining(held, late);
@@ -263,10 +264,12 @@ impl Verbs for Gcra {
                 self.step(held, moment, late, cost).map(|held| Charged { held, cost })
             }
             Verb::Reserve { wait_ns, behind, .. } => {
-                // The request is so late that its lateness overflows: no wait that can be asked for is long enough.
+                // The request is so late that its lateness overflows, so it would have to wait longer than any wait
+                // that can be asked for.
                 let late = Some(late).filter(|&late| late < u64::MAX)?;
                 let debt = held.ahead.checked_add(self.cost_ticks(cost)?)?;
-                // The debt beyond the burst may be as large as drains in the wait, and no larger than `behind` units.
+                // The debt beyond the burst may be as large as the part that drains in the wait, but at most `behind`
+                // units.
                 let behind = behind.saturating_mul(self.unit_ticks());
                 let room = self.burst_ticks().saturating_add(self.passed(0, wait_ns).min(behind));
                 // A place that the word cannot hold cannot be promised.
@@ -274,10 +277,10 @@ impl Verbs for Gcra {
                 fits.then_some(Charged { held: Held { ahead: debt, ..Held::IDLE }, cost })
             }
             Verb::Charge => {
-                // This planted fault bounds the debt at twice the burst, whatever the word has room for.
+                // This planted fault bounds the debt at twice the burst, even if the word has room for more.
                 let twice = 2 * self.burst_ticks(); // which is below 2^63
                 let most = if planted(Fault::DebtStopsAtLimit) { most.min(twice) } else { most };
-                // Whole units are charged, as far as the word can hold them.
+                // As many whole units are charged as the word can hold.
                 let room = most.saturating_sub(held.ahead) / self.unit_ticks();
                 let cost = cost.min(room);
                 let forgotten = planted(Fault::ChargeForgotten);
@@ -288,11 +291,12 @@ impl Verbs for Gcra {
     }
 }
 
-/// Under a penalty nothing is charged. An admission by any verb ends the row of denials, as that of a check does.
+/// During a penalty nothing is charged. An admission by any verb sets the number of denials in a row to 0, like the
+/// admission of a check.
 impl Verbs for Ruled<'_> {
     fn apply(&self, wish: Wish, held: Held, moment: Moment, late: u64) -> Option<Charged> {
         let Some((own, denials)) = self.free(held, moment) else {
-            // A penalty denies everything. A charge cannot be denied: it is admitted, and none of it is charged.
+            // A penalty denies all requests but a charge. A charge cannot be denied, so it is admitted with 0 units.
             return matches!(wish.verb, Verb::Charge).then_some(Charged { held, cost: 0 });
         };
         let charged = match (wish.verb, self.rules.debt) {
@@ -300,17 +304,17 @@ impl Verbs for Ruled<'_> {
             _ => self.kernel.apply(wish, own, moment, late),
         };
         let Charged { held: next, cost } = charged?;
-        // A request that charges nothing is no admission, and ends no row of denials.
+        // A request that charges nothing does not count as an admission, so it does not end the denials in a row.
         let held = if cost == 0 { self.join(next, denials) } else { self.admitted(next, denials) };
         Some(Charged { held, cost })
     }
 }
 
 impl Kernel {
-    /// The state of a window whose current count has grown by `cost`, but to no more than the limit and `times` the
-    /// limit beyond it; and the units by which the count has grown.
+    /// Raises the current count of a window by `cost`, but not above the limit and `times` the limit beyond it. Returns
+    /// the state, and the number of units by which the count has grown.
     fn owing(&self, held: Held, moment: Moment, cost: u64, times: u32) -> Charged {
-        // The field of the count is wide enough, since a policy for which it is not is refused.
+        // The field of the count is wide enough, since other policies are refused.
         let most = self.limit().saturating_mul(1 + u64::from(times));
         let grown = |cost| self.charge_up_to(held, moment, cost, most);
         let forgotten = planted(Fault::DebtStopsAtLimit);
@@ -319,7 +323,7 @@ impl Kernel {
         // The current count is in the lowest bits, and the other counts stay. `grown(0)` is the same state without the
         // charge.
         let charged = next.counts - grown(0).counts;
-        // A charge of nothing leaves the word as it was.
+        // A charge of 0 units leaves the word as it was.
         Charged { held: if charged > 0 { next } else { held }, cost: charged }
     }
 }
@@ -337,7 +341,7 @@ impl Verbs for Kernel {
         match wish.verb {
             // Not even one unit fits.
             Verb::UpTo if cost == 0 && wish.cost > 0 => None,
-            // There is nothing to charge, which is no denial.
+            // There is nothing to charge, which does not count as a denial.
             Verb::Charge if cost == 0 => Some(Charged { held, cost }),
             Verb::Refuse => self.step(held, moment, late, cost).map(|_| Charged { held, cost: 0 }),
             _ => self.step(held, moment, late, cost).map(|held| Charged { held, cost }),

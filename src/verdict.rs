@@ -1,23 +1,24 @@
-//! [`Verdict`] and [`Mark`]: how a decision went, for the arithmetic and for the answers alike.
+//! [`Verdict`] and [`Mark`]: the result of a decision, which both the arithmetic and the answers use.
 
-/// How a decision went.
+/// The result of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Denied,
     Allowed,
 }
 
-/// Further information on a decision. It is not part of the verdict, which every caller asks for.
+/// Further information about a decision. It is separate from the verdict, because every caller reads the verdict and
+/// few read the mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
     None,
     /// Admitted, but above the limit that a soft policy names.
     Over,
-    /// Denied because the key was new and the table had no cell; the view is of an idle word at the
-    /// instant at which the first cell can be had.
+    /// Denied because the key was new and the table had no cell for it. The view shows an idle word at the instant at
+    /// which the first cell becomes free.
     TableFull,
-    /// Denied because the word is penalised; the view is of an idle word at the end of the penalty.
+    /// Denied because of a penalty. The view shows an idle word at the end of the penalty.
     Penalty,
-    /// Admitted by something else than the word of this view, which was charged nothing.
+    /// Admitted by another source than the word of this view, to which nothing was charged.
     Lent,
 }

@@ -1,4 +1,5 @@
-//! [`Wait`]: how long a request may wait for its turn; and [`WaitBudget`], which keeps that bound over several sleeps.
+//! [`Wait`]: how long a request may wait for its turn; and [`WaitBudget`], which enforces this bound over several
+//! sleeps.
 
 use std::time::Duration;
 
@@ -7,10 +8,9 @@ use ahash::RandomState;
 use crate::clock::Timestamp;
 use crate::reservation::Reservation;
 
-/// How long a request may wait for its turn, and how it is spread.
+/// The bounds for the wait of a request, and a random delay after its turn.
 ///
-/// A policy with a queue of its own ([`Policy::queue`](crate::Policy::queue)) has bounds as well, and the narrower
-/// bound applies.
+/// A policy with a queue ([`Policy::queue`](crate::Policy::queue)) also has bounds, and the narrower bound applies.
 ///
 /// ```
 /// use std::time::Duration;
@@ -34,8 +34,8 @@ impl Wait {
         Self { max, units: u64::MAX, jitter_ns: 0 }
     }
 
-    /// Waits behind no more than this number of units: the length of the queue. With a burst of 1 and requests of one
-    /// unit, `behind(n - 1)` is a leaky bucket used as a queue of n requests, of which the first leaves at once.
+    /// Waits behind at most this number of units, which is the length of the queue. With a burst of 1 and requests of
+    /// one unit, `behind(n - 1)` is a leaky bucket used as a queue of n requests, of which the first proceeds at once.
     ///
     /// ```
     /// use std::time::Duration;
@@ -50,8 +50,8 @@ impl Wait {
         Self { units, ..self }
     }
 
-    /// Lets a request go up to this much later than its turn, evenly spread, and never earlier. So callers that were
-    /// given the same instant do not all come at once.
+    /// Delays a request after its turn by a random time up to this. It never proceeds before its turn. So callers that
+    /// were given the same instant do not all come at once.
     #[must_use]
     pub const fn jitter(self, jitter: Duration) -> Self {
         let jitter_ns = jitter.as_nanos();
@@ -60,14 +60,14 @@ impl Wait {
         Self { jitter_ns: if cut { u64::MAX } else { jitter_ns as u64 }, ..self }
     }
 
-    /// The most units behind which a request waits; [`u64::MAX`] means that there is no bound.
+    /// The largest number of units behind which a request waits; [`u64::MAX`] means that there is no bound.
     #[must_use]
     pub const fn max_behind(&self) -> u64 {
         self.units
     }
 
-    /// The time to sleep for a turn that comes after `until`: longer by up to the jitter, which is drawn anew each
-    /// time.
+    /// The time to sleep for a turn that comes after `until`. It is longer than `until` by a new random part of the
+    /// jitter.
     ///
     /// ```
     /// use std::time::Duration;
@@ -78,11 +78,11 @@ impl Wait {
     /// ```
     #[must_use]
     pub fn spread(&self, until: Duration) -> Duration {
-        // Callers that were given the same instant go on one after the other.
+        // Callers that were given the same instant proceed at different times.
         if self.jitter_ns == 0 {
             return until;
         }
-        // The high half of hash * (span + 1): evenly in 0..=span. A fresh state is a fresh seed.
+        // The high half of hash * (span + 1) is evenly distributed in 0..=span. A new `RandomState` gives a new seed.
         let drawn =
             u128::from(RandomState::new().hash_one(until)) * (u128::from(self.jitter_ns) + 1);
         let later = (drawn >> 64) as u64;
@@ -95,20 +95,20 @@ impl Wait {
         self.max
     }
 
-    /// The longest wait in nanoseconds, and the most units to wait behind; the largest number means that there is no
-    /// bound.
+    /// The longest wait in nanoseconds, and the largest number of units behind which a request waits; `u64::MAX` means
+    /// that there is no bound.
     pub(crate) fn bounds(&self) -> [u64; 2] {
         let wait_ns = u64::try_from(self.max.as_nanos()).unwrap_or(u64::MAX);
         [wait_ns, self.units]
     }
 }
 
-/// The part of its [`Wait`] that a waiting request has left. [`acquire`](crate::Entry::acquire) keeps one itself. Code
-/// that sleeps by itself calls [`step`](WaitBudget::step).
+/// The part of its [`Wait`] that a waiting request has left. [`acquire`](crate::Entry::acquire) has a budget inside.
+/// Code that does its own sleeping calls [`step`](WaitBudget::step).
 ///
-/// The part that is left is the wait less the time that has passed by the clock, or less the time slept if that is
-/// more. So the bound also holds if the clock advances less than the sleep. If the clock stands still, each sleep is at
-/// least twice as long as the last one, so that the wait ends.
+/// The rest is the wait less the time that has passed by the clock, or less the time of all sleeps if that is more. So
+/// the bound also holds if the clock advances less than the sleeps. If the clock stands still, each sleep is at least
+/// twice as long as the last one, so that the wait ends.
 ///
 /// ```
 /// use std::time::Duration;
@@ -124,17 +124,17 @@ impl Wait {
 pub struct WaitBudget {
     wait: Wait,
     began: Timestamp,
-    /// The time at which the request asked last, and the pause after that.
+    /// The time at which the request last asked, and the pause after it.
     asked: Timestamp,
     pause: Duration,
-    /// The sum of all pauses.
+    /// The sum of all pauses so far.
     slept: Duration,
-    /// The part of the wait that was left when the request asked last.
+    /// The part of the wait that was left when the request last asked.
     left: Duration,
 }
 
 impl WaitBudget {
-    /// A request that comes at `now`, by the clock of its limit.
+    /// The budget of a request that comes at `now`, by the clock of its limit.
     #[must_use]
     pub fn new(wait: Wait, now: Timestamp) -> Self {
         let (pause, slept, left) = (Duration::ZERO, Duration::ZERO, wait.max);
@@ -144,27 +144,27 @@ impl WaitBudget {
     /// The wait that is left at `now`.
     pub fn left(&mut self, now: Timestamp) -> Wait {
         let passed = now.as_nanos().saturating_sub(self.began.as_nanos());
-        // The clock may be coarse, or stand still: then the time slept is the better measure.
+        // The clock may be coarse or stand still, and then the time of the sleeps is the better measure.
         let passed = Duration::from_nanos(passed).max(self.slept);
         self.left = self.wait.max.saturating_sub(passed);
-        // The clock has advanced, so the next pause need not be longer than the denial says.
+        // If the clock has advanced, the next pause need not be longer than the wait in the denial.
         if now > self.asked {
             (self.asked, self.pause) = (now, Duration::ZERO);
         }
         Wait { max: self.left, ..self.wait }
     }
 
-    /// The time to sleep for an instant that is `until` ahead, the jitter included; `None` if the wait that is left is
-    /// shorter.
+    /// The time to sleep for an instant that is `until` ahead, including the jitter; `None` if less of the wait is
+    /// left.
     pub fn pause(&mut self, until: Duration) -> Option<Duration> {
-        // A pause is never zero: a caller that only asks again would keep its thread busy.
+        // A pause is never zero, since a caller that asks again without a pause would keep its thread busy.
         let pause = until.max(self.pause.saturating_mul(2)).max(Duration::from_nanos(1));
         // The turn would come after the end of the wait.
         if pause > self.left {
             return None;
         }
         self.pause = pause;
-        // The jitter is counted, so that the sum of all sleeps is no longer than the wait and one jitter.
+        // The jitter is included, so that the sum of all sleeps is at most the wait plus one jitter.
         let spread = self.wait.spread(pause);
         self.slept = self.slept.saturating_add(spread);
         Some(spread)
@@ -175,17 +175,17 @@ impl WaitBudget {
         !self.slept.is_zero()
     }
 
-    /// The time to sleep at `now` for a place that the request has got, the jitter included.
+    /// The time to sleep at `now` for the place that the request has, including the jitter.
     #[must_use]
     pub fn until(&self, place: &Reservation, now: Timestamp) -> Duration {
         let until = place.ready_at().as_nanos().saturating_sub(now.as_nanos());
         self.spread(Duration::from_nanos(until))
     }
 
-    /// The time to sleep for a turn that comes after `until`, the jitter included.
+    /// The time to sleep for a turn that comes after `until`, including the jitter.
     #[must_use]
     pub fn spread(&self, until: Duration) -> Duration {
-        // If the turn has come after a sleep, that sleep had its jitter already.
+        // If the turn has come after a sleep, that sleep already included a jitter.
         if until.is_zero() && self.has_slept() { until } else { self.wait.spread(until) }
     }
 }

@@ -6,8 +6,8 @@ use crate::algorithm::{Held, Moment};
 
 /// The packed state of one limit: everything that a decision reads and writes.
 ///
-/// The meaning of the bits depends on the policy; a word is read only by the [`Meter`](crate::Meter) that wrote it.
-/// The word of a limit that was never used is [`Word::UNUSED`], also at time 0.
+/// The meaning of the bits depends on the policy; a word is read only by the [`Meter`](crate::Meter) that wrote it. The
+/// word of a limit that was never used is [`Word::UNUSED`], at time 0 as well.
 ///
 /// ```
 /// use tollgate::{Meter, Quota, Timestamp, Word};
@@ -24,14 +24,15 @@ impl Word {
     /// The word of a limit that was never used.
     pub const UNUSED: Self = Self(0);
 
-    /// The bits, to be stored elsewhere.
+    /// The bits of the word, to store it elsewhere.
     #[must_use]
     pub const fn to_bits(self) -> u64 {
         self.0
     }
 
-    /// A word from bits that [`to_bits`](Word::to_bits) gave. Any other bits are also a valid state: nothing panics,
-    /// and the limit is kept from that state on. The exception is a segmented window, which may then begin anew once.
+    /// A word from bits that [`to_bits`](Word::to_bits) returned. All other bits are also a valid state: nothing
+    /// panics, and from that state on the limit is enforced. The exception is a segmented window, which may then once
+    /// begin again with an empty window.
     ///
     /// ```
     /// use tollgate::Word;
@@ -49,7 +50,7 @@ impl fmt::Debug for Word {
     }
 }
 
-/// The division of a word that belongs to no key: `[time | counts]`. The time is absolute and never wraps.
+/// The layout of a word without a key: `[time | counts]`. The time is absolute and never wraps.
 ///
 /// | algorithm | time | counts |
 /// |---|---|---|
@@ -60,22 +61,22 @@ impl fmt::Debug for Word {
 /// | sliding-window | window index | previous, current |
 /// | segmented-window | segment index | n counts, the current one lowest; or their sum and the number of the older; or their number |
 ///
-/// With a penalty, the lowest bits hold one more count, and the rest may have another meaning: see
-/// `algorithm/at_limit.rs`.
+/// With a penalty, the lowest bits hold the number of denials in a row, and the other bits may have another meaning:
+/// see `algorithm/at_limit.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fields {
     /// Below 64.
     pub(crate) count_bits: u8,
 }
 
-/// How a word is unpacked and packed.
+/// A layout by which words are unpacked and packed.
 pub(crate) trait Reads: Copy {
     fn unpack(self, word: Word, moment: Moment) -> Held;
 
-    /// The word that holds `held` and takes the place of `over`.
+    /// The word with the state `held` that replaces the word `over`.
     fn pack(self, over: Word, held: Held, moment: Moment) -> Word;
 
-    /// Tells whether the word is divided like this, so that it may be read.
+    /// True if the word has this layout and may be read with it.
     #[inline(always)]
     fn reads(self, _: Word) -> bool {
         true
@@ -83,7 +84,7 @@ pub(crate) trait Reads: Copy {
 }
 
 impl Fields {
-    /// The fields of GCRA, which has no counts.
+    /// The layout of GCRA, which has no counts.
     pub(crate) const TIME_ALONE: Self = Self { count_bits: 0 };
 
     #[inline]
@@ -98,7 +99,7 @@ impl Fields {
 
     #[inline]
     pub(crate) fn pack(self, held: Held, moment: Moment) -> Word {
-        // This neither wraps nor loses bits: the policy was checked to fit until the latest time.
+        // This neither wraps nor loses bits, since the policy was tested to fit until the latest time.
         let time = moment.unit.wrapping_add(held.ahead).wrapping_sub(held.behind);
         Word((time << self.count_bits) | held.counts)
     }
@@ -116,8 +117,7 @@ impl Reads for Fields {
     }
 }
 
-/// A word whose top bits say which quota it is counted in, and what surplus it has: `[index | surplus | time |
-/// counts]`.
+/// The layout of a word whose top bits are the index of its quota and its surplus: `[index | surplus | time | counts]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Marked {
     fields: Fields,
@@ -131,10 +131,10 @@ pub(crate) struct Marked {
 }
 
 impl Marked {
-    /// Makes words with `index_bits` bits for the index, which must fit in them, and `surplus_bits` for the surplus.
-    /// A single quota needs no bits for either.
+    /// A layout with `index_bits` bits for the index, which must fit in them, and `surplus_bits` bits for the surplus.
+    /// Both are 0 if there is only one quota.
     pub(crate) fn new(fields: Fields, index: u64, index_bits: u32, surplus_bits: u32) -> Self {
-        // A mask of the topmost bits. It is 0 for 0 bits, where the shift would be by the whole word.
+        // This is a mask of the topmost bits. For 0 bits it is 0, since a shift by the whole word is not defined.
         let top = |bits: u32| !u64::MAX.checked_shr(bits).unwrap_or(0);
         let mark = index.checked_shl(u64::BITS - index_bits).unwrap_or(0);
         let surplus_mask = top(index_bits + surplus_bits) & !top(index_bits);
@@ -142,12 +142,12 @@ impl Marked {
         Self { fields, mark, mask: top(index_bits), surplus_mask, surplus_shift }
     }
 
-    /// The code in a word's surplus field.
+    /// The code of a word's surplus.
     pub(crate) fn surplus(&self, word: Word) -> u64 {
         (word.0 & self.surplus_mask) >> self.surplus_shift
     }
 
-    /// The word with this code in its surplus field.
+    /// The word with this code as its surplus.
     pub(crate) fn with_surplus(&self, word: Word, code: u64) -> Word {
         Word(word.0 & !self.surplus_mask | code << self.surplus_shift)
     }
@@ -159,7 +159,7 @@ impl Reads for Marked {
     }
 
     fn pack(self, over: Word, held: Held, moment: Moment) -> Word {
-        // No decision changes the surplus.
+        // The surplus is kept, since no decision changes it.
         Word(self.fields.pack(held, moment).0 | self.mark | over.0 & self.surplus_mask)
     }
 
@@ -181,12 +181,12 @@ mod tests {
         assert_eq!(word.to_bits() >> 62, 2);
         assert_eq!(two.unpack(word, moment), held);
         assert!(two.reads(word) && !three.reads(word));
-        // A state that is packed over a word keeps the word's surplus.
+        // Packing a state over a word keeps the surplus of the word.
         let kept = two.pack(two.with_surplus(word, 21), Held { ahead: 8, ..held }, moment);
         assert_eq!((two.surplus(word), two.surplus(kept)), (0, 21));
         assert_eq!(two.unpack(kept, moment), Held { ahead: 8, ..held });
         assert!(two.reads(kept));
-        // A single quota needs no index, and every word is counted in it.
+        // If there is only one quota, there is no index, and all words are counted in this quota.
         let alone = Marked::new(fields, 0, 0, 0);
         assert_eq!(alone.pack(kept, held, moment), fields.pack(held, moment));
         assert_eq!(alone.surplus(kept), 0);

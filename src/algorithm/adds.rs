@@ -1,18 +1,20 @@
-//! Two functions of an algorithm for sketches. One computes the load of a word, so that the least loaded of several
-//! words can be found. The other computes the state of a word after the addition of units that were admitted elsewhere.
+//! The two functions that an algorithm needs for use in a sketch. One computes the load of a word, so that the least
+//! loaded of several words can be found. The other computes the state of a word after the addition of units that were
+//! admitted elsewhere.
 //!
-//! An add never lowers a word: a request that would have been denied before the add is also denied after it. A word
-//! does not grow without bound either. Each algorithm says where it stops, and why more units are not needed.
+//! After an add, a word admits nothing that it would have denied before. Adds do not raise a word without bound,
+//! either: each algorithm says where its words stop, and why more units need not be counted.
 
 use super::{Decides, Gcra, Held, Kernel, Moment};
 
-/// The load of a word, which stands in the way of a request. Of two words, the word with the smaller load admits more.
+/// The load of a word, as a request finds it. Of two words, the word with the smaller load admits more.
 ///
-/// Loads are ordered by the window first. A word whose window lies ahead of the request decides the request in that
-/// window. So words are compared within a window, and the word with the nearest window decides; see [`crate::sketch`].
+/// Loads are ordered by the window first. If the window of a word lies ahead of the request, this word decides the
+/// request in its own window. So only words in the same window are compared by use, and otherwise the word with the
+/// nearest window decides; see [`crate::sketch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Load {
-    /// How far the word's window lies ahead of the request's. GCRA has no windows: 0.
+    /// The number of windows by which the word's window lies ahead of the request's; 0 for GCRA, which has no windows.
     pub(crate) windows_ahead: u64,
     /// The amount that is used: in ticks for GCRA, and in units for windows. For windows, limit + 1 stands for every
     /// amount above the limit.
@@ -45,9 +47,11 @@ impl Adds for Kernel {
         match self {
             Self::Gcra(gcra) => Adds::load(gcra, held, moment),
             window => {
-                // The amount used follows from the amount that remains, which each algorithm works out from its counts.
+                // The amount used is the limit less the amount that remains, which each algorithm computes from its
+                // counts.
                 let remaining = window.remaining(held, moment, 0);
-                // Two counts may hold more than the limit, and then not even a cost of 0 fits.
+                // The two counts of a sliding window may come to more than the limit, and then not even a cost of 0
+                // fits.
                 let is_over = remaining == 0 && window.step(held, moment, 0, 0).is_none();
                 let used = window.limit() - remaining + u64::from(is_over);
                 Load { windows_ahead: held.ahead, used }
@@ -58,11 +62,11 @@ impl Adds for Kernel {
     fn add(&self, held: Held, moment: Moment, cost: u64) -> Held {
         match self {
             Self::Gcra(gcra) => gcra.add(held, moment, cost),
-            // The oldest units are dropped, so that the newest units still count when the oldest segments have left the
-            // window.
+            // If the ring is full, its oldest units are dropped, so that the newest units still count when the oldest
+            // segments have left the window.
             Self::SegmentedWindow(window) => window.add(held, cost),
-            // The current count stops at the limit. At the limit nothing is admitted, and no single key's part of the
-            // count is larger, now or when it has become the previous count. So units beyond the limit are not needed.
+            // The current count stops at the limit. At the limit nothing is admitted, and no single key can have more
+            // units than the limit in one window. So units beyond the limit need not be counted.
             other => other.charge_up_to(held, moment, cost, other.limit()),
         }
     }
@@ -78,7 +82,8 @@ mod tests {
     /// The instant of the last add that [`words`] makes.
     const LAST_NS: u64 = 70;
 
-    /// Every kind of window but those of the calendar, with a limit of 5 in 60 ns. Segments come in each packing.
+    /// Every kind of window but those of the calendar, with a limit of 5 in 60 ns. The segmented window comes in each
+    /// packing.
     fn windows() -> [Kernel; 8] {
         let sliding =
             |rounding| Kernel::SlidingWindow(SlidingWindow::new(LIMIT, WINDOW_NS, rounding, 3));
@@ -98,15 +103,15 @@ mod tests {
         ]
     }
 
-    /// The units of a word, seen from `at_ns`, that count at `later_ns`.
+    /// The number of units that still count at `later_ns` in a word that is seen from `at_ns`.
     fn used(kernel: &Kernel, held: Held, at_ns: u64, later_ns: u64) -> u64 {
         let passed = kernel.passed(at_ns, later_ns);
         let moment = kernel.moment(later_ns);
         LIMIT - kernel.remaining(held.seen_later(passed), moment, 0)
     }
 
-    /// Every word that up to three adds at 0, 50 and 70 ns may leave. These instants lie in two windows, or in four
-    /// segments.
+    /// Every word that can result from up to three adds at 0, 50 and 70 ns. These instants lie in two windows, or in
+    /// four segments.
     fn words(kernel: &Kernel) -> Vec<Held> {
         let mut words = vec![Held::IDLE];
         for (from_ns, to_ns) in [(0, 0), (0, 50), (50, LAST_NS)] {
@@ -164,10 +169,11 @@ mod tests {
             let ring = SegmentedWindow::new(LIMIT, 20, 3, 3, packing);
             let kernel = Kernel::SegmentedWindow(ring);
             let (start, later) = (kernel.moment(0), kernel.moment(20));
-            // The first segment holds five units of other keys. Two more, admitted elsewhere, are added in the second.
+            // The first segment holds five units of other keys. Two more units, which were admitted elsewhere, are
+            // added in the second segment.
             let full = kernel.add(Held::IDLE, start, 5).seen_later(1);
             let held = kernel.add(full, later, 2);
-            // The two are still there when the first segment has fallen off.
+            // The two units still count after the first segment has left the window.
             let used =
                 |passed| LIMIT - kernel.remaining(held.seen_later(passed), kernel.moment(20), 0);
             assert_eq!([0, 1, 2, 3].map(used), [5, 5, 2, 0]);
@@ -181,7 +187,7 @@ mod tests {
         let added = |ahead, cost| gcra.add(Held { ahead, ..Held::IDLE }, moment, cost).ahead;
         assert_eq!([0, 1, 4, 5, 6, 7].map(|ahead| added(ahead, 2)), [2, 3, 6, 6, 6, 7]);
         assert_eq!(added(0, u64::MAX), 6);
-        // A word that lies behind holds nothing.
+        // A word whose time lies behind now owes nothing.
         let idle = Held { behind: 9, ..Held::IDLE };
         assert_eq!(gcra.add(idle, moment, 2), Held { ahead: 2, ..Held::IDLE });
         // Two bursts from now may be beyond the last instant that a word can hold.
@@ -208,7 +214,8 @@ mod tests {
         let kernel = Kernel::SlidingWindow(sliding);
         let load =
             |counts| kernel.load(Held { counts, ..Held::IDLE }, kernel.moment(WINDOW_NS + 30)).used;
-        // The digits are the previous and the current count. Half of the previous window is still covered.
+        // Each octal number has the previous count and the current count as its digits. At this instant half of the
+        // previous window still counts.
         assert_eq!([0o05, 0o14, 0o15, 0o25, 0o55].map(load), [5, 5, 6, 6, 6]);
     }
 }

@@ -1,49 +1,49 @@
-//! [`Answers`]: a decision's answers, worked out with the decision.
+//! [`Answers`]: the answers of a decision that were computed together with the decision.
 //!
 //! A decision on a word keeps a copy of the word, and computes an answer when it is asked for. A log has no word, so
-//! its answers are read from the slots with the decision. The answers of a spill, which decides on one of several words
-//! without naming it, and those of a decision that was made elsewhere are also stored with the decision.
+//! its answers are read from the slots with the decision. Two more kinds of decision store their answers: decisions of
+//! a spill, which does not say on which of its words it decided, and decisions that were made elsewhere.
 
 use std::num::NonZeroU64;
 
 use super::{Decides, Held, Kernel};
 
-/// The answers of a log, a spill or another place.
+/// The answers of a log, of a spill, or of a decision that was made elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answers {
     pub(crate) limit: u64,
-    /// Slots that were free, or units that were left.
+    /// The number of units that were left, which is the number of free slots of a log.
     pub(crate) remaining: u64,
-    /// The instant at which the cost fits. If a log was charged, it is the instant for which the units were taken.
+    /// The instant at which the cost fits. If a log was charged, it is the instant from which the units may be used.
     pub(crate) ready_ns: u64,
-    /// The instant at which all slots are free, or nothing is owed.
+    /// The instant at which nothing is owed any more, when all slots of a log are free.
     pub(crate) idle_ns: u64,
-    /// True if the spill of a keyed table has decided.
+    /// True if the spill of a keyed table made the decision, because the table had no cell for the key.
     pub(crate) spilled: bool,
     /// The slots of a log that were charged, if any.
     pub(crate) slots: Option<ChargedSlots>,
 }
 
-/// The slots of a log that a request was charged. They are found again by their instants.
+/// The slots of a log that a request has taken. A refund finds them again by the instant that they hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChargedSlots {
-    /// The instant that each of these slots holds, at which the slot becomes free.
+    /// The content of each of these slots: the instant at which the slot becomes free.
     pub(crate) word: NonZeroU64,
-    /// The number of changes of the log's count before the charge.
+    /// How often the log's number of slots had been changed before the charge.
     pub(crate) changes: u64,
 }
 
 /// The source of a decision's answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Figures {
-    /// A word, and the arithmetic that it is read by: an answer is computed when it is asked for.
+    /// A word, and the arithmetic by which it is read. Answers are computed from them when they are asked for.
     Word { kernel: Kernel, held: Held },
-    /// Answers that were worked out with the decision.
+    /// Answers that were computed together with the decision.
     Known(Answers),
 }
 
 impl Figures {
-    /// The state of the word that a charge has left; the idle state if there is no word.
+    /// The state in which the decision left the word; the idle state if there is no word.
     pub(crate) fn held(&self) -> Held {
         match self {
             Self::Word { held, .. } => *held,
@@ -75,7 +75,7 @@ impl Figures {
     pub(crate) fn remaining(&self, at_ns: u64, now_ns: u64) -> u64 {
         match self {
             Self::Word { kernel, held } => {
-                // The word is seen from a floor above now, but GCRA tests against now itself.
+                // The word may be seen from a floor later than now, but GCRA tests against now itself.
                 let late = kernel.lateness(now_ns, at_ns);
                 kernel.remaining(*held, kernel.moment(at_ns), late)
             }

@@ -3,19 +3,21 @@
 //! [`Ruled`] is an algorithm with the [`Rules`] of its policy, and a pure function on the same one word. Policies
 //! without any of these rules are decided by code without them.
 //!
-//! * *Soft*: the algorithm runs with the softened limit S in place of the limit L. Whether a request was below or above
-//!   L is found out only for the answer.
+//! * *Soft*: the algorithm runs with the softened limit S in place of the limit L. Only the answer compares the used
+//!   units with L.
 //! * *Count-denied*: a denial of a cost that could fit writes what the algorithm's `charge_denied` says.
-//! * *Penalty*: a denial also counts; the N-th in a row turns the word into "refused until an instant".
+//! * *Penalty*: each denial is also counted, and the N-th denial in a row makes the word refuse everything until an
+//!   instant.
 //!
 //! # Denials that write nothing
-//! A client that keeps asking must not turn each denial into a write: all threads would pass its line around. So
-//! [`Ruled::refuse`] is `None` where a denial changes nothing, and where it changes next to nothing:
+//! A client that keeps asking must not turn each denial into a write, or all threads would contend for the cache line
+//! of its word. So [`Ruled::refuse`] returns `None` if a denial would change nothing or next to nothing:
 //!
 //! * A window's count stops at the limit, or at twice the limit, and then stays full until the window is over.
 //! * GCRA's debt stops at B = L - 1 unit + C ahead of now, so there is room for more as soon as time goes on. A denial
-//!   is charged if that raises the debt by a *granule* at least, which is a thousandth of C, or a unit if that is less.
-//! * The end of an extended penalty is moved if that moves it by a thousandth of the penalty's length at least.
+//!   is charged only if the charge raises the debt by at least a *granule*: a thousandth of C, or one unit if that is
+//!   less.
+//! * The end of an extended penalty is moved only if it moves by at least a thousandth of the penalty's length.
 //! * A log has slots in place of a word: see `is_fresh` in `log/rule.rs`.
 //!
 //! *How often a denial is written.* Each denial that is charged raises the debt by a granule or more, and none raises
@@ -23,32 +25,33 @@
 //! charged in each granule of t. A denial that is charged in full raises the debt by a unit or more, and so by at least
 //! a granule. The same holds for the end of a penalty.
 //!
-//! *The cost of not writing.* Let D be the debt, and E the debt if every denial were charged. Then always D > E -
-//! granule, whatever is asked. Both debts drain alike. A charge in full adds the same to both. A charge that is cut
-//! raises E to B at most, and leaves D above B - granule, whether it is written or not. A request that only E would
-//! deny adds its full cost to D, and at most as much to E. So the difference does not grow over time, and a request is
-//! admitted earlier by at most a granule. A client that asks for a unit again and again is kept out as before: its D
-//! stays above B - granule, which is no less than L - 1 unit. No denial lowers a debt, so the algorithm's own test
-//! still bounds all admissions.
+//! *The cost of not writing.* Let D be the debt, and E the debt if every denial were charged. Then D > E - granule at
+//! all times, for all requests. Both debts drain alike. A denial that is charged in full adds the same to both. If the
+//! full cost would raise E above B, then E rises to B only, and D is above B - granule, whether the denial is written
+//! or not. A request that is admitted under D but would be denied under E adds its full cost to D, and at most as much
+//! to E. So the difference does not grow over time, and a request is admitted earlier by at most a granule. A client
+//! that asks for a unit again and again is kept out as before: its D stays above B - granule, which is no less than L -
+//! 1 unit. No denial lowers a debt, so the algorithm's own test still bounds all admissions.
 //!
 //! # The word of a policy with a penalty
-//! The counts of such a word have one more field, `[the algorithm's | denials]`, which is wide enough for 0 to N:
+//! The counts in the word of a policy with a penalty have one more field, `[the algorithm's | denials]`, which is wide
+//! enough for 0 to N:
 //!
 //! | denials | time | the algorithm's counts |
 //! |---|---|---|
 //! | 0 to N - 1 | the algorithm's | the algorithm's |
 //! | N: *penalised* | the end, in whole units of the algorithm | the rest of the end, in quanta of that unit |
 //!
-//! The denials tell how to read the rest of the word. Only the N-th denial writes N, and it begins the penalty. Every
-//! other write of this file puts less than N there: an admission writes 0, and an earlier denial writes one more than
-//! it found. The layout of the word ([`crate::word::Fields`], `keyed/memory/layout.rs`) has room for both readings. The
-//! counts are as wide as the wider reading needs, and the time reaches to the end of a penalty.
+//! The number of denials determines how the rest of the word is read. Only the N-th denial writes N, and it begins the
+//! penalty. Every other write of this file puts less than N there: an admission writes 0, and an earlier denial writes
+//! one more than it found. The layout of the word ([`crate::word::Fields`], `keyed/memory/layout.rs`) has room for both
+//! readings. The counts are as wide as the wider reading needs, and the time reaches to the end of a penalty.
 //!
 //! # The end
-//! The end of a penalty is the first instant at which the word is again like a word that was never used. It is rounded
-//! up to whole ticks or quanta, never down. The end is not before the instant at which the charges in the word have
-//! drained. For a request on time this follows from the policy, whose penalty is no shorter than its horizon; for a
-//! late request the end is moved to that instant. Hence a penalty forgives nothing, and stored time never falls.
+//! At the end of a penalty the word becomes like a word that was never used. The end is rounded up to whole ticks or
+//! quanta, never down. The end is not before the instant at which the charges in the word have drained. For a request
+//! on time this follows from the policy, whose penalty is no shorter than its horizon; for a late request the end is
+//! put off until that instant. Hence a penalty forgives nothing, and stored time never falls.
 //!
 //! From the end on, a penalised word is read as an idle word. An idle word with denials in a row is also as good as a
 //! word that was never used: every cost up to the limit is admitted next, and the admission ends the row.
@@ -62,42 +65,43 @@ use crate::verdict::{Mark, Verdict};
 /// *Denials that write nothing*.
 pub(crate) const GRANULES: u64 = 1_000;
 
-/// The rules of a policy for its limit, compiled for one layout of its word.
+/// The rules of a policy about what happens at its limit, compiled for one layout of its word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rules {
-    /// True if there is any rule that a check must know.
+    /// True if the policy has a rule that a check must follow.
     pub(crate) any: bool,
-    /// The longest wait in nanoseconds, and the most units to wait behind.
+    /// The longest wait in nanoseconds, and the largest number of units behind which a request may wait.
     pub(crate) queue: Option<[u64; 2]>,
     /// The share by which the algorithm's limit is softened, in hundredths of a percent; 0 if the limit is not soft.
     pub(crate) soft_bp: u16,
     /// The number of units by which the limit is softened: S - L.
     pub(crate) beyond: u64,
-    /// The point at which charges for denied requests stop: this far ahead of now (GCRA, in ticks), or at this count.
+    /// The point at which charges for denied requests stop: this many ticks ahead of now for GCRA, or this count for a
+    /// window.
     pub(crate) denied_most: Option<u64>,
-    /// By [`charge`](crate::Entry::charge) the count of a window may go beyond the limit by this many times the limit.
+    /// [`charge`](crate::Entry::charge) may raise the count of a window beyond the limit by this many times the limit.
     /// It is 0 for GCRA, where the word itself bounds the debt.
     pub(crate) debt: u32,
     pub(crate) penalty: Option<Penalty>,
 }
 
-/// A penalty, and how its end is kept.
+/// A penalty, and the units in which a word stores its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Penalty {
     /// At least 1.
     pub(crate) length_ns: u64,
-    /// The number of denials in a row that begins a penalty: N, at least 1.
+    /// N, the number of denials in a row that begins a penalty. At least 1.
     pub(crate) after: u64,
     pub(crate) extended: bool,
     /// The width of the count of denials, which holds every number up to N.
     pub(crate) denial_bits: u8,
-    /// The length of a unit of the word's time; 1 for GCRA, whose ticks need no quanta.
+    /// The length of a unit of the word's time. It is 1 for GCRA, whose ticks need no quanta.
     pub(crate) unit_ns: u64,
-    /// Within a unit, the end is rounded up to a multiple of this.
+    /// The end is stored as whole units and a multiple of this, rounded up.
     pub(crate) quantum_ns: u64,
 }
 
-/// The words of [`Rules`] that are kept in atomics.
+/// The number of atomic words that hold [`Rules`].
 pub(crate) const RULES_WORDS: usize = 9;
 
 impl Rules {
@@ -132,7 +136,8 @@ impl Rules {
             soft_bp: (flags >> 16 & 0xffff) as u16,
             beyond,
             denied_most: has(2).then_some(most),
-            // It was written as a `u32`. Any other number was read while it was being written, and is not used.
+            // Writers store a `u32` here. A larger number can only be read during a write, and the reader then discards
+            // it.
             debt: u32::try_from(debt).unwrap_or(0),
             penalty: has(3).then_some(penalty),
         }
@@ -163,20 +168,21 @@ pub(crate) struct Ruled<'a, A = Kernel> {
 }
 
 impl<A: Algorithm> Ruled<'_, A> {
-    /// The algorithm's part of a word and its denials in a row; `None` while it is penalised, when every request is
-    /// refused.
+    /// The algorithm's part of a word and the number of denials in a row. `None` during a penalty, when every request
+    /// is refused.
     #[inline(always)]
     pub(crate) fn free(&self, held: Held, moment: Moment) -> Option<(Held, u64)> {
         // Without a penalty the whole word belongs to the algorithm.
         let Some(penalty) = &self.rules.penalty else { return Some((held, 0)) };
         let denials = held.counts & ((1 << penalty.denial_bits) - 1);
         let own = Held { counts: held.counts >> penalty.denial_bits, ..held };
-        // With fewer than N denials the rest is the algorithm's: see the table in the header.
+        // With fewer than N denials the rest of the word belongs to the algorithm: see the table at the top of this
+        // file.
         if denials < penalty.after {
             return Some((own, denials));
         }
         // With N denials the rest of the word is the end of the penalty, in units and quanta. It has come if that unit
-        // is over, or if as many quanta of that unit have passed.
+        // is over, or if that many quanta of the unit have passed.
         let into_ns = own.counts.saturating_mul(penalty.quantum_ns);
         let is_over = held.ahead == 0 && (held.behind > 0 || into_ns <= moment.into_ns);
         is_over.then_some((Held::IDLE, 0))
@@ -189,7 +195,7 @@ impl<A: Algorithm> Ruled<'_, A> {
         self.join(own, kept)
     }
 
-    /// The algorithm's part, and the denials beside it.
+    /// Joins the algorithm's part of a word with the number of denials.
     #[inline(always)]
     pub(crate) fn join(&self, own: Held, denials: u64) -> Held {
         match &self.rules.penalty {
@@ -202,7 +208,7 @@ impl<A: Algorithm> Ruled<'_, A> {
     /// in `drained` have drained.
     #[cold]
     pub(super) fn penalised(&self, penalty: &Penalty, drained: Held, at_ns: u64) -> Held {
-        // The penalty is given by its last nanosecond. A penalty that would outlast the clock has no end.
+        // This is the last nanosecond of the penalty. A penalty that would outlast the clock has no end.
         let last_ns = at_ns.saturating_add(penalty.length_ns - 1);
         if let Kernel::Gcra(gcra) = self.kernel.kernel() {
             // GCRA's word is a time, so it is the end itself: the tick after the last nanosecond.
@@ -211,12 +217,13 @@ impl<A: Algorithm> Ruled<'_, A> {
             let ahead = u64::try_from(ticks).unwrap_or(u64::MAX).max(drained.ahead);
             return Held { ahead, behind: 0, counts: penalty.after };
         }
-        // A window's penalty ends no earlier than the word's own units have drained.
+        // A window's penalty does not end before the units in its word have drained.
         let last_ns = match self.kernel.kernel().idle_ns(drained, at_ns) {
             u64::MAX => u64::MAX, // or later
             idle_ns => last_ns.max(idle_ns.saturating_sub(1)),
         };
-        // The end is the nanosecond after the last one. It is kept as a number of units and of quanta, rounded up.
+        // The end is the nanosecond after the last nanosecond of the penalty. It is kept as a number of units and of
+        // quanta, rounded up.
         let quanta = (last_ns % penalty.unit_ns + 1).div_ceil(penalty.quantum_ns);
         let units = last_ns / penalty.unit_ns - at_ns / penalty.unit_ns;
         // A unit need not be a whole number of quanta, so its last quantum may be cut short.
@@ -229,7 +236,7 @@ impl<A: Algorithm> Ruled<'_, A> {
         self.join(own, penalty.after)
     }
 
-    /// A penalised word whose end is moved by a denial; `None` if it stays.
+    /// The penalised word after a denial that moves the end of the penalty; `None` if the end stays.
     #[cold]
     fn extended(&self, penalty: &Penalty, held: Held, at_ns: u64) -> Option<Held> {
         // The end is not moved if the penalty lasts nearly as long anyway.
@@ -238,7 +245,7 @@ impl<A: Algorithm> Ruled<'_, A> {
         let then = held.seen_later(self.kernel.kernel().passed(at_ns, until_ns));
         self.free(then, self.moment(until_ns))?;
         let extended = self.penalised(penalty, Held::IDLE, at_ns);
-        // Stored time never falls, not even if it lies beyond the latest time of every clock.
+        // A stored time is never lowered, not even if it is later than any clock can be.
         let is_later = (extended.ahead, extended.counts) > (held.ahead, held.counts);
         is_later.then_some(extended)
     }
@@ -246,7 +253,7 @@ impl<A: Algorithm> Ruled<'_, A> {
     /// The instant at which the penalty of a penalised word is over.
     #[cold]
     pub(super) fn end_ns(&self, held: Held, at_ns: u64) -> u64 {
-        // Only a word with a penalty is asked.
+        // The caller has found the word penalised, so there is a penalty.
         let Some(penalty) = &self.rules.penalty else { return at_ns };
         if let Kernel::Gcra(_) = self.kernel.kernel() {
             // The word's time is the end.
@@ -256,12 +263,12 @@ impl<A: Algorithm> Ruled<'_, A> {
         window_start_ns(at_ns, penalty.unit_ns, held.ahead).saturating_add(into_ns)
     }
 
-    /// True if the word is as good as one that was never used, at this moment and later.
+    /// True if the word is as good as a word that was never used, at this moment and later.
     pub(crate) fn is_idle(&self, held: Held, moment: Moment) -> bool {
         self.free(held, moment).is_some_and(|(own, _)| self.kernel.kernel().is_idle(own, moment))
     }
 
-    /// The first instant, not before `at`, at which the word is as good as one that was never used.
+    /// The first instant, not before `at`, at which the word is as good as a word that was never used.
     pub(crate) fn idle_ns(&self, held: Held, at_ns: u64) -> u64 {
         match self.free(held, self.moment(at_ns)) {
             Some((own, _)) => self.kernel.kernel().idle_ns(own, at_ns),
@@ -269,7 +276,7 @@ impl<A: Algorithm> Ruled<'_, A> {
         }
     }
 
-    /// The state after a denial in a row of `denials`.
+    /// The state after one more denial, of a word with `denials` denials in a row.
     fn denied(&self, own: Held, denials: u64, at_ns: u64, cost: u64) -> Held {
         let moment = self.moment(at_ns);
         // The charge comes first, since the penalty ends no earlier than this charge has drained.
@@ -289,7 +296,7 @@ impl<A: Algorithm> Ruled<'_, A> {
             Some(penalty) if denials + one >= penalty.after => {
                 self.penalised(penalty, charged, at_ns)
             }
-            // This is one denial more. Without a penalty there is no field for it.
+            // This denial is only counted. Without a penalty the word has no field for the count.
             _ => self.join(charged, denials + one),
         }
     }
@@ -354,10 +361,10 @@ impl<A: Algorithm> Decides for Ruled<'_, A> {
         let Some((own, _)) = self.free(held, moment) else {
             return (Mark::Penalty, Held::IDLE, self.end_ns(held, at_ns));
         };
-        // `remaining` is S less the units used. It is at least S - L if and only if at most L units are used.
+        // `remaining` is S less the number of used units. It is at least S - L if and only if at most L units are used.
         let beyond = self.rules.beyond.saturating_add(unpaid);
         let is_over = || self.kernel.kernel().remaining(own, moment, late) < beyond;
-        // A denial itself means that the limit is reached.
+        // Only an admission needs this mark, since a denial already says that the limit is reached.
         let soft = self.rules.soft_bp > 0 && verdict == Verdict::Allowed;
         (if soft && is_over() { Mark::Over } else { Mark::None }, own, at_ns)
     }
@@ -426,7 +433,8 @@ mod tests {
         }
     }
 
-    /// The windows are of 7 ns and ends are in quanta of 2 ns, so that the last quantum of a window is cut short.
+    /// The windows have 7 ns and the ends of penalties are in quanta of 2 ns, so that the last quantum of a window is
+    /// cut short.
     #[test]
     fn an_end_is_rounded_up_within_its_window_and_at_most_to_the_windows_end() {
         let kernel = Kernel::FixedWindow(FixedWindow::new(1, 7));

@@ -1,4 +1,4 @@
-//! Makes each window an algorithm for the path of a decision.
+//! Implements the traits of an algorithm for each kind of window.
 
 use super::{
     Algorithm, CalendarWindow, Decides, FixedWindow, FromFirst, Held, Kernel, Moment,
@@ -6,7 +6,8 @@ use super::{
 };
 use crate::clock::LATEST_NS;
 
-/// Implements the traits for a window. A window places a late request in the window of the word, however late it is.
+/// Implements the traits for one kind of window. A late request is decided in the window of the word, no matter how
+/// late it is.
 macro_rules! decides_by_counts {
     ($window:ident, $latest_ns:expr) => {
         impl Algorithm for $window {
@@ -36,7 +37,7 @@ macro_rules! decides_by_counts {
 
             #[inline(always)]
             fn step(&self, held: Held, moment: Moment, _late: u64, cost: u64) -> Option<Held> {
-                // A cost above the limit must not wrap the sum with what is held.
+                // A cost above the limit must not overflow the sum of the cost and the count.
                 if cost > self.limit() { None } else { <$window>::step(self, held, moment, cost) }
             }
         }

@@ -1,4 +1,4 @@
-//! Windows of the calendar in UTC: at most `limit` units in each week, month or year, however many days it has.
+//! Windows of the calendar in UTC: at most `limit` units in each week, month or year, no matter how many days it has.
 //!
 //! The word is (index of the window, count). Index 0 is the window that holds the beginning of 1970. A new window
 //! starts at count 0.
@@ -8,19 +8,21 @@
 //! ```
 //!
 //! A [`FixedWindow`] counts. This file only says which window an instant lies in, and when that window is over. One
-//! window admits at most limit. In an interval as long as the shortest window at most 2 * limit are admitted, across
-//! one boundary. In an interval as long as the longest window it is at most 3 * limit, around a shorter month or year.
-//! A `now` before the stored window is replaced by the start of that window.
+//! window admits at most `limit` units. An interval as long as the shortest window crosses at most one boundary, so at
+//! most 2 * limit units are admitted in it. An interval as long as the longest window may contain a whole shorter month
+//! or year, so the bound is 3 * limit there. A `now` before the stored window is replaced by the start of that window.
 //!
 //! # Instants and months
-//! An instant is nanoseconds since the Unix epoch, of days of 86,400 s: a leap second is not counted. As in Howard
-//! Hinnant's description of `civil_from_days` (<https://howardhinnant.github.io/date_algorithms.html>) a year begins in
-//! March, so that the leap day is its last. Day d of such a year lies in month `(5 d + 2) / 153`, and month m begins on
-//! day `(153 m + 2) / 5`. Here whole centuries and then whole years are subtracted in quarters of a day. 400 years are
-//! 4 * 36524 + 1 days, and 4 years of a century are 4 * 365 + 1 days. So on average a century has 146097 quarters of a
-//! day, and a year 1461. All divisors are constants, and no step depends on how late it is.
+//! An instant is a number of nanoseconds since the Unix epoch. Every day has 86,400 s: leap seconds are not counted. As
+//! in Howard Hinnant's description of `civil_from_days` (<https://howardhinnant.github.io/date_algorithms.html>) a year
+//! begins in March, so that the leap day is its last. Day d of such a year lies in month `(5 d + 2) / 153`, and month m
+//! begins on day `(153 m + 2) / 5`. This code subtracts whole centuries first and whole years next, and it counts in
+//! quarters of a day. 400 years are 4 * 36524 + 1 days, and 4 years of a century are 4 * 365 + 1 days. So on average a
+//! century has 146097 quarters of a day, and a year 1461. All divisors are constants, and the number of steps is the
+//! same for every date.
 //!
-//! A year is twelve months from January on. A week is seven days: the beginning of 1970 was a Thursday.
+//! A year of the limit is twelve months that begin with January. A week is seven days, counted from the fact that 1
+//! January 1970 was a Thursday.
 
 use super::fixed_window::FixedWindow;
 use super::{Held, Moment};
@@ -52,7 +54,7 @@ pub enum Weekday {
     Tuesday,
     /// The third.
     Wednesday,
-    /// The fourth. 1 January 1970 was a Thursday.
+    /// The fourth day of the week in ISO 8601. 1 January 1970 was a Thursday.
     Thursday,
     /// The fifth.
     Friday,
@@ -62,7 +64,7 @@ pub enum Weekday {
     Sunday,
 }
 
-/// The unit of a window of the calendar, from a midnight in UTC to another. See
+/// The kind of a window of the calendar. Each window begins and ends at midnight in UTC. See
 /// [`Policy::calendar`](crate::Policy::calendar).
 ///
 /// ```
@@ -128,8 +130,9 @@ impl CalendarUnit {
         self.days()[1] * DAY_NS
     }
 
-    /// The window that holds an instant, counted from the one that holds the beginning of 1970.
-    // It is out of line, because the compiler would otherwise compute it before it is known which algorithm decides.
+    /// The number of the window that contains an instant. The window that contains the beginning of 1970 has number 0.
+    // It is never inlined, because the compiler would then compute it for every decision, before it tests which
+    // algorithm decides.
     #[inline(never)]
     const fn window_of(self, at_ns: u64) -> u64 {
         match self {
@@ -139,8 +142,8 @@ impl CalendarUnit {
         }
     }
 
-    /// The instant at which a window begins. It is [`u64::MAX`] for a window that begins later than an instant can
-    /// tell, and 0 for one that began before 1970.
+    /// The instant at which a window begins. The result is [`u64::MAX`] if the window begins later than the last
+    /// instant, and 0 if it began before 1970.
     const fn start_ns(self, window: u64) -> u64 {
         match self {
             Self::Month => month_start_ns(window),
@@ -153,12 +156,12 @@ impl CalendarUnit {
     }
 }
 
-/// The days from the last `begins` that is not after the first day of 1970 to that first day.
+/// The number of days from the last weekday `begins` on or before 1 January 1970 to that day.
 const fn before_1970(begins: Weekday) -> u64 {
     (7 + Weekday::Thursday as u64 - begins as u64) % 7
 }
 
-/// A fixed window for each window of the calendar.
+/// The algorithm: a fixed window whose bounds are those of the calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CalendarWindow {
     pub(super) unit: CalendarUnit,
@@ -197,37 +200,39 @@ impl CalendarWindow {
 
     pub(super) fn ready_ns(&self, held: Held, at_ns: u64, cost: u64) -> u64 {
         let moment = self.moment(at_ns);
-        // The cost fits now, so nothing has to end before.
+        // The cost fits now, so there is nothing to wait for.
         if self.counts.step(held, moment, cost).is_some() {
             return at_ns;
         }
-        // The count stays until the next window begins. If the word's window lies ahead, the count stays until that one
-        // ends.
+        // The count stands until the next window begins. If the word's window lies ahead, the count stands until that
+        // window ends.
         self.unit.start_ns(moment.unit.saturating_add(held.ahead).saturating_add(1))
     }
 }
 
-/// The month that holds an instant, counted from January 1970.
+/// The number of the month that contains an instant. January 1970 has number 0.
 #[inline(always)]
 const fn month_of(at_ns: u64) -> u64 {
-    // These are quarters of a day since 1 March of year 0, up to the last quarter of the day. So the first day of a
-    // century falls into that century, and a leap day, which is the last day of a century, into its own.
+    // These are the quarters of a day from 1 March of year 0 to the last quarter of this day. With the last quarter,
+    // both the first day of a century and a leap day at the end of a century fall into the right century.
     let quarters = 4 * (at_ns / DAY_NS + EPOCH_DAY) + 3;
     let (century, into_century) = (quarters / 146_097, quarters % 146_097);
-    // The last quarter of the day is taken again, now for the years.
+    // The last quarter of the day is taken once more, for the same reason in the years.
     let quarters = into_century | 3;
     let (year, day) = (quarters / 1_461, quarters % 1_461 / 4);
-    // The five months from March on have 153 days together, and so have the five from August on.
+    // March to July have 153 days together, and so have August to December.
     let month = (5 * day + 2) / 153;
     (century * 100 + year) * 12 + month - EPOCH_MONTH
 }
 
-/// The instant at which a month begins. It is [`u64::MAX`] for a month that begins later than an instant can tell.
+/// The instant at which a month begins. The result is [`u64::MAX`] if the month begins later than the last instant.
 const fn month_start_ns(month: u64) -> u64 {
-    // All later months are beyond `u64::MAX` as well, so they are replaced by this one. Then nothing below overflows.
+    // This month begins after the last instant, as all later months do. It replaces them, so that nothing below
+    // overflows.
     let month = if month > u32::MAX as u64 { u32::MAX as u64 } else { month } + EPOCH_MONTH;
     let (year, month) = (month / 12, month % 12);
-    // A leap day is the last day of its year, so only the leap days of whole years have passed.
+    // A leap day is the last day of a year that begins in March, so only the leap days of the years that are over
+    // count.
     let leap_days = year / 4 - year / 100 + year / 400;
     let day = 365 * year + leap_days + (153 * month + 2) / 5;
     (day - EPOCH_DAY).saturating_mul(DAY_NS)
@@ -239,7 +244,7 @@ mod tests {
     use super::*;
     use crate::clock::LATEST_NS;
 
-    /// The days of a year's months, by the rule that is taught in schools.
+    /// The number of days in each month of a year, by the well-known rule for leap years.
     fn lengths(year: u64) -> [u64; 12] {
         let is_leap =
             year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
@@ -275,8 +280,8 @@ mod tests {
         assert_eq!([9, u8::MAX].map(CalendarUnit::of_number), [None; 2]);
     }
 
-    /// Looks at each day up to the last instant. A window turns on 1 January, or on its day of the week, and nowhere
-    /// else.
+    /// Looks at each day up to the last instant. A new window begins on 1 January, or on the first day of the week, and
+    /// at no other time.
     #[test]
     fn every_year_and_week_turns_on_its_day_and_on_no_other() {
         for unit in &CalendarUnit::ALL[1..] {
@@ -359,7 +364,8 @@ mod tests {
         assert_eq!(month.ready_ns(ahead, at, 1), at + shortest_ns + longest_ns);
         let behind = Held { behind: 1, ..full };
         assert_eq!((month.ready_ns(behind, at, 3), month.remaining(behind)), (at, 3));
-        // A word that holds more than its limit, or lies beyond the end of time, has an answer, too.
+        // There is also an answer for a word with a count above its limit, and for a word whose window is after the
+        // last instant.
         let over = Held { counts: 9, ..Held::IDLE };
         assert_eq!(month.ready_ns(over, at, 0), at + shortest_ns);
         let far = Held { ahead: u64::MAX, ..full };

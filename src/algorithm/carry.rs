@@ -1,8 +1,9 @@
-//! Carries a state from one word over to another word of the same policy that counts more or less finely.
+//! Carries a state from one word over to another word of the same policy whose units of time or counts are coarser or
+//! finer.
 //!
-//! A sketch has all 64 bits for a time and its counts, but a keyed word has fewer. So ticks may differ in length, and
-//! the counts of segments may be ranked in one word and side by side in the other. A state that is carried over never
-//! owes less than before.
+//! A sketch has all 64 bits for a time and its counts, but a keyed word has fewer. So the ticks of the two words may
+//! differ in length, and the counts of segments may be ranked in one word and side by side in the other. A state that
+//! is carried over never owes less than before.
 
 use super::{Gcra, Held, Kernel};
 
@@ -19,28 +20,29 @@ impl Kernel {
 }
 
 impl Gcra {
-    /// Converts ticks of another quota into as many units in ticks of this quota, rounded up. A unit is a power of two
-    /// ticks in both, so the result is exact if a unit has at least as many ticks here.
+    /// Converts ticks of another quota into the ticks of this quota that stand for the same number of units, rounded
+    /// up. A unit has a power of two of ticks under both quotas, so the result is exact if it has at least as many
+    /// ticks under this one.
     pub(super) fn ticks_of(&self, other: &Self, theirs: u128) -> u128 {
         theirs.saturating_mul(self.unit_ticks.into()).div_ceil(other.unit_ticks.into())
     }
 
-    /// Converts the debt under another quota into a debt of as many units under this quota. Both are seen from `at`.
-    /// The number of units is exact to 2^-32 of a tick, and is then rounded up to a whole tick.
+    /// Converts the debt under another quota into a debt of the same number of units under this quota. Both are seen
+    /// from `at`. The number of units is exact to 2^-32 of a tick, and is then rounded up to a whole tick.
     ///
-    /// The debt in a word is measured from the last whole tick before `at`, and at `at` different parts of a tick have
-    /// passed in the two scales. Both parts are taken into account, so that a word which is carried to and fro loses
-    /// nothing. A word that has just become idle may owe a tick afterwards, for the same reason.
+    /// The debt in a word is measured from the last whole tick before `at`, and the two scales have different parts of
+    /// a tick between that tick and `at`. Both parts are taken into account, so that a word that is carried back and
+    /// forth loses nothing. For the same reason a word that has just become idle may owe one tick after the conversion.
     pub(crate) fn same_units(&self, held: Held, from: &Self, at_ns: u64) -> Held {
-        // The debt is longer than 64 bits can hold, under any quota.
+        // A debt that 64 bits cannot hold stays as it is under any quota.
         if held.is_cut() {
             return held;
         }
-        // The debt is computed in parts of a tick, of which a tick has 2^32. The part of the present tick that has
-        // passed is not owed any more.
+        // The debt is computed in parts of 2^-32 of a tick. The part of the present tick that has passed is not owed
+        // any more.
         let whole = |ticks: u64| i128::from(ticks) << 32;
         let debt = whole(held.ahead) - whole(held.behind) - i128::from(from.scale.part(at_ns));
-        // The product saturates: it is too large only for a debt that fits in no word.
+        // The product may saturate: only a debt that fits in no word is that large.
         let units = debt.saturating_mul(self.unit_ticks.into());
         let (per_unit, passed) = (i128::from(from.unit_ticks), i128::from(self.scale.part(at_ns)));
         let parts = (units + per_unit - 1).div_euclid(per_unit).saturating_add(passed);
@@ -51,7 +53,7 @@ impl Gcra {
     /// Converts a debt into ticks of this scale, rounded up. The debt is measured from `at_ns`, and it ends no earlier
     /// than the other word says: each scale rounds `at_ns` by a part of its own tick, so the two need not agree.
     fn carried(&self, held: Held, from: &Self, at_ns: u64) -> Held {
-        // Nothing is owed, whatever the ticks.
+        // A word that owes nothing is idle in every scale.
         if held.ahead == 0 {
             return Held::IDLE;
         }
@@ -105,7 +107,7 @@ mod tests {
         }
     }
 
-    /// The units that a word owes at an instant: the part of a tick that has passed is not owed.
+    /// The units that a word owes at an instant, less the part of the present tick that has passed.
     fn owed(gcra: &Gcra, held: Held, at_ns: u64) -> f64 {
         let part = f64::from(gcra.scale.part(at_ns)) / f64::from(u32::MAX);
         (held.ahead as f64 - part) / gcra.unit_ticks as f64
@@ -175,7 +177,7 @@ mod tests {
                 let left = |kernel: &Kernel, held| kernel.remaining(held, kernel.moment(0), 0);
                 assert_eq!(left(from, seen), left(to, carried), "{passed}");
             }
-            // A word whose time lies behind stays behind.
+            // A word whose time lies behind now does not owe anything after the conversion.
             let late = Held { ahead: 0, behind: 1, counts: held.counts };
             assert_eq!(to.carried(late, from, 0).behind, 1);
         }

@@ -1,5 +1,5 @@
-//! A [`Kernel`] as five numbers that are kept in atomic words. This is for a quota that can be changed while other
-//! threads decide by it.
+//! A [`Kernel`] as five numbers that are kept in atomic words. They are needed for a quota that can be changed while
+//! other threads use it to decide.
 //!
 //! The first number has the algorithm in its lowest byte, and small numbers in the others. The other numbers are its
 //! lengths and limits. A kernel that is read back decides exactly like the kernel that was written.
@@ -11,7 +11,7 @@ use super::{
 use crate::divisor::Divisor;
 use crate::ticks::TickScale;
 
-/// The numbers of an algorithm.
+/// The five numbers of an algorithm.
 pub(crate) const CODE_WORDS: usize = 5;
 
 /// Runs code for the algorithm `A` of these numbers. The code is compiled for each algorithm separately.
@@ -47,15 +47,15 @@ macro_rules! by_code {
 }
 pub(crate) use by_code;
 
-/// The algorithm of these numbers, whichever it is.
+/// The algorithm for which these numbers stand.
 pub(crate) fn kernel_of_code(code: [u64; CODE_WORDS]) -> Kernel {
     by_code!(code, A => A::of_code(code).kernel())
 }
 
 impl Kernel {
-    /// The numbers of the algorithm.
+    /// The numbers that stand for the algorithm.
     pub(crate) fn code(&self) -> [u64; CODE_WORDS] {
-        // The lowest byte comes first, and names the algorithm.
+        // The first byte is the lowest, which names the algorithm.
         let small = |bytes: [u8; 4]| u64::from(u32::from_le_bytes(bytes));
         match self {
             Self::Gcra(gcra) => {
@@ -102,7 +102,7 @@ fn small(code: [u64; CODE_WORDS]) -> [u8; 3] {
 
 /// An algorithm whose numbers can be kept in atomic words.
 pub(crate) trait FromCode: Algorithm {
-    /// Makes the algorithm from numbers that were made of the same algorithm.
+    /// Makes the algorithm from numbers that were written for the same kind of algorithm.
     fn of_code(code: [u64; CODE_WORDS]) -> Self;
 }
 
@@ -142,10 +142,11 @@ impl FromCode for SlidingWindow {
     fn of_code(code: [u64; CODE_WORDS]) -> Self {
         let ([rounding, count_bits, _], [_, window_ns, limit, _, multiplier]) = (small(code), code);
         let rounding = match rounding {
-            // The order is that of `code`. Other threads may be reading these numbers while they are written.
+            // The numbers are in the order in which `code` writes them. Other threads may be reading these numbers
+            // while they are written.
             0 => Rounding::Exact,
             1 => Rounding::Down,
-            // Any other number was read while it was being written, and is not used.
+            // A larger number can only be read during a write, and the reader then discards it.
             _ => Rounding::Strict,
         };
         Self { window: Divisor::of_parts(window_ns, multiplier), limit, rounding, count_bits }

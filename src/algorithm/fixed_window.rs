@@ -12,7 +12,7 @@
 use super::{Held, Moment};
 use crate::divisor::Divisor;
 
-/// The start of the window, or segment, that lies `ahead` of the one that holds `at_ns`.
+/// The start of the window (or segment) that comes `ahead` windows after the window that contains `at_ns`.
 pub(super) fn window_start_ns(at_ns: u64, window_ns: u64, ahead: u64) -> u64 {
     (at_ns / window_ns).saturating_add(ahead).saturating_mul(window_ns)
 }
@@ -39,7 +39,7 @@ impl FixedWindow {
         self.limit
     }
 
-    /// The window in force: the stored one, or an empty one if its time is over.
+    /// The window in force: the stored window, or an empty window if the stored one is over.
     fn turn(held: Held) -> Held {
         if held.behind > 0 { Held::IDLE } else { held }
     }
@@ -58,7 +58,7 @@ impl FixedWindow {
         Held { counts: grown.max(window.counts), ..window }
     }
 
-    /// The units that count now. They are more than the limit if the key has a debt.
+    /// The number of units that count now. It is above the limit if the key has a debt.
     pub(super) fn used(held: Held) -> u64 {
         Self::turn(held).counts
     }

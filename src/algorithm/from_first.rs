@@ -1,5 +1,4 @@
-//! Fixed window from the first request: the window opens when a request finds none open, and reopens
-//! at age >= W.
+//! Fixed window from the first request: a request that finds no open window opens one, and a window is over at age W.
 //!
 //! The word is (start, count); count 0 means that no window is open.
 //!
@@ -8,10 +7,11 @@
 //! ```
 //!
 //! At most 2 * limit - 1 units are admitted in any half-open interval of length W. The bound is 2 * limit if the
-//! interval is closed, or if the request that opened a window is given back. A `now` before the start counts as age 0.
+//! interval is closed, or if the request that opened a window is given back. If `now` is before the start, the age is
+//! 0.
 //!
 //! The start is kept in whole *quanta*, rounded up. A quantum is a power of ten nanoseconds, as short as the word has
-//! room for. So a window may stay shut for less than a quantum too long, and it never opens early.
+//! room for. So a window may end late by less than a quantum, and it never ends early.
 
 use super::{Held, Moment};
 use crate::divisor::Divisor;
@@ -41,11 +41,11 @@ impl FromFirst {
     }
 
     /// The window in force. An open window keeps its start. Otherwise the next window opens at the first whole quantum
-    /// that is neither before now nor before the word's time. The word's time matters for two reasons: a word whose
-    /// units were all given back still holds the latest time, and the time of a keyed word may not lie below its
-    /// shard's floor.
+    /// that is neither before now nor before the word's time. The word's time is kept for two reasons: a word whose
+    /// units were all given back must not go back in time, and the time of a keyed word must not lie below its shard's
+    /// floor.
     fn turn(&self, held: Held, moment: Moment) -> Held {
-        // The age is the whole quanta since the start, and the part of the present quantum that has passed.
+        // The age is the number of whole quanta since the start, plus the part of the present quantum that has passed.
         let age_ns =
             u128::from(held.behind) * u128::from(self.quantum.get()) + u128::from(moment.into_ns);
         let over = held.ahead == 0 && age_ns >= u128::from(self.window_ns);
@@ -70,7 +70,7 @@ impl FromFirst {
         Held { counts: grown.max(window.counts), ..window }
     }
 
-    /// The units that count now. They are more than the limit if the key has a debt.
+    /// The number of units that count now. It is above the limit if the key has a debt.
     pub(super) fn used(&self, held: Held, moment: Moment) -> u64 {
         self.turn(held, moment).counts
     }

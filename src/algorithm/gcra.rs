@@ -12,14 +12,14 @@
 //! bucket with greedy refill and the leaky bucket as a meter are the same function. The tokens are the unused part of
 //! the burst. The level of the leaky bucket is TAT - now, which is called the *debt* below.
 //!
-//! Most in any closed interval of length W: `burst + floor(rate * W)` units, and the one tick by which
-//! a reading may be rounded.
+//! At most `burst + floor(rate * W)` units are admitted in any closed interval of length W, plus the one tick by which
+//! a reading of the clock may be rounded.
 
 use super::{Algorithm, Decides, GRANULES, Held, Kernel, Moment};
 use crate::sync::{Fault, planted};
 use crate::ticks::TickScale;
 
-/// GCRA at one quota and one tick.
+/// GCRA for one quota, with one length of a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gcra {
     pub(super) scale: TickScale,
@@ -55,7 +55,7 @@ impl Gcra {
         self.burst_ticks >> self.unit_ticks.ilog2()
     }
 
-    /// Whole ticks passed at `at`, in full width.
+    /// The number of whole ticks that have passed at `at`, in 128 bits.
     pub(super) fn ticks(&self, at_ns: u64) -> u128 {
         self.scale.ticks(at_ns)
     }
@@ -69,18 +69,18 @@ impl Gcra {
     /// the TAT no further ahead than `most`. The TAT never goes back. `held.ahead` is max(TAT, now) - now.
     #[inline(always)]
     pub(super) fn charge_up_to(&self, held: Held, _: Moment, cost: u64, most: u64) -> Held {
-        // A word that is above `most` already stays: earlier admissions are not forgiven.
+        // A word whose debt is already above `most` stays as it is: earlier admissions are not forgiven.
         let charged = held.ahead.saturating_add(cost.saturating_mul(self.unit_ticks));
         Held { ahead: held.ahead.max(charged.min(most)), ..Held::IDLE }
     }
 
-    /// The state after a denied cost was charged: as [`charge_up_to`](Self::charge_up_to), or as before if that raises
-    /// it by less than a [granule](GRANULES).
+    /// The state after a denied cost was charged with [`charge_up_to`](Self::charge_up_to). The state stays as it was
+    /// if the charge would raise it by less than a [granule](GRANULES).
     pub(super) fn charge_denied(&self, held: Held, moment: Moment, cost: u64, most: u64) -> Held {
         let charged = self.charge_up_to(held, moment, cost, most);
         let raised = charged.ahead - held.ahead;
-        // At a debt of `most`, one unit would wait for C, the longest wait. The subtractions saturate, since the
-        // numbers of a quota that changes are read one by one.
+        // At a debt of `most`, one unit would wait for C, the longest wait. The subtractions saturate, since during a
+        // change of quota the numbers may be read half old and half new.
         let wait = most.saturating_sub(self.burst_ticks.saturating_sub(self.unit_ticks));
         // A charge in full raises the debt by at least a unit.
         let is_granule = raised >= self.unit_ticks || raised.saturating_mul(GRANULES) >= wait;
@@ -108,7 +108,7 @@ impl Gcra {
         self.unit_ticks
     }
 
-    /// A cost in ticks, and the debt that leaves room for it; `None` if it is above the burst.
+    /// A cost in ticks, and the largest debt that leaves room for it; `None` if the cost is above the burst.
     #[inline(always)]
     pub(crate) fn room_for(&self, cost: u64) -> Option<(u64, u64)> {
         let ticks = cost.checked_mul(self.unit_ticks)?;
@@ -119,36 +119,35 @@ impl Gcra {
         cost.checked_mul(self.unit_ticks)
     }
 
-    /// The debt after `units` are given back, which were charged `passed` ticks ago; and how many units come back,
-    /// rounded up. Units that have drained cannot be given back. `owed` is the debt seen from now. The word may have
-    /// been read at an earlier instant.
+    /// Gives back `units` that were charged `passed` ticks ago. Returns the debt afterwards, and how many units come
+    /// back, rounded up. Units that have drained cannot be given back. `owed` is the debt seen from now. The word may
+    /// have been read at an earlier instant.
     ///
-    /// The latest instant from which a charge in the word may be used is `now`, or, if places are reserved, a burst
-    /// before the TAT: see `refund.rs`. At least that instant has come, even if the clock was read long before this
-    /// word.
+    /// The last charge in the word may be used from `now`, or, if places are reserved, from a burst before the TAT: see
+    /// `refund.rs`. That instant is taken to have come, even if the clock was read long before this word.
     pub(crate) fn given_back(&self, held: Held, owed: u64, units: u64, passed: u64) -> (Held, u64) {
-        // This is max(now, TAT - burst) less the time of the charge: the time that has passed by now, and the time by
-        // which TAT - burst lies after now.
+        // This is max(now, TAT - burst) less the time of the charge. It is the sum of the time that has passed by now
+        // and the time by which TAT - burst is later than now.
         let drained = passed.saturating_add(owed.saturating_sub(self.burst_ticks));
         let drained = if planted(Fault::ReturnWhatDrained) { 0 } else { drained };
         self.less_owed(held, owed, units, drained)
     }
 
-    /// [`given_back`](Self::given_back) for a word with the bits that the charge left. `passed` is the ticks since the
-    /// [turn](Self::turn) of the charge.
+    /// [`given_back`](Self::given_back) for a word with the bits that the charge left. `passed` is the number of ticks
+    /// since the [turn](Self::turn) of the charge.
     pub(crate) fn undone(&self, held: Held, owed: u64, units: u64, passed: u64) -> (Held, u64) {
         let drained = if planted(Fault::UndoWhatDrained) { 0 } else { passed };
         self.less_owed(held, owed, units, drained)
     }
 
-    /// The debt after `units` are taken off, except for `drained` ticks of them. It never falls below 0.
+    /// The debt after `units` are subtracted from it, except for `drained` ticks of these units, which have drained
+    /// already. It never falls below 0.
     pub(crate) fn less_owed(&self, held: Held, owed: u64, units: u64, drained: u64) -> (Held, u64) {
         let back = units.saturating_mul(self.unit_ticks).saturating_sub(drained);
-        // This is no more than is owed by now, and no more than the debt in the word at the instant at which it was
-        // read.
+        // At most the debt that is owed now comes back, and at most the debt of the word when it was read.
         let back = back.min(owed).min(held.ahead);
-        // It is rounded up by a shift, since a unit is a power of two ticks: a division would take longer than all the
-        // rest.
+        // A unit is a power of two of ticks, so a shift rounds up. A division would take longer than the rest of this
+        // function.
         let part = back & (self.unit_ticks - 1);
         let units = (back >> self.unit_ticks.ilog2()) + u64::from(part > 0);
         (Held { ahead: held.ahead - back, ..held }, units)
@@ -158,7 +157,8 @@ impl Gcra {
     /// after the charge (`held`, seen from `at`) has drained to the burst. A charge of more than a burst may be used,
     /// and drains, from the beginning of its place on.
     pub(crate) fn turn(&self, held: Held, at_ns: u64, charged_ns: u64, units: u64) -> u128 {
-        // A place is as long as its units. If they are more than a burst, they drain one by one from its beginning.
+        // A place lasts as long as its units take to drain. If the units are more than a burst, they drain one by one
+        // from the beginning of the place.
         let size = u128::from(units) * u128::from(self.unit_ticks);
         let place = self.tat(held, at_ns).saturating_sub(size.max(u128::from(self.burst_ticks)));
         place.max(self.scale.ticks(charged_ns))
@@ -177,10 +177,10 @@ impl Gcra {
     /// The state after the addition of `cost` units that were admitted elsewhere, for a word that keys share: see
     /// [`crate::sketch`].
     ///
-    /// It stops at two bursts ahead of now: a key that was admitted now has a debt of one burst at most, and the second
-    /// burst covers requests that are in flight. So a word drains within the time of two bursts, however much is added.
-    /// If two bursts ahead do not fit in 64 bits, the word stops at `u64::MAX`. Nothing is admitted there, since now
-    /// and the burst are both below 2^63.
+    /// The TAT stops at two bursts ahead of now: a key that was admitted now has a debt of one burst at most, and the
+    /// second burst covers requests that are in flight. So a word drains within the time of two bursts, no matter how
+    /// many units are added. If two bursts ahead do not fit in 64 bits, the word stops at `u64::MAX`. Nothing is
+    /// admitted there, since now and the burst are both below 2^63.
     #[inline(always)]
     pub(super) fn add(&self, held: Held, moment: Moment, cost: u64) -> Held {
         let bursts = if planted(Fault::AddStopsAtBurst) { 1 } else { 2 };
@@ -202,9 +202,9 @@ impl Gcra {
     /// before the TAT.
     pub(super) fn seen_before(&self, held: Held, at_ns: u64) -> (Held, u64) {
         let tat = self.scale.ticks(at_ns).saturating_sub(held.behind.into());
-        // The last nanosecond before the TAT: from there it lies ahead.
+        // The last nanosecond before the TAT, from which the TAT lies ahead.
         let before_ns = self.scale.first_ns(tat).saturating_sub(1);
-        // These are the ticks of one nanosecond at most, fewer than 2^63.
+        // This is at most one nanosecond in ticks, and so below 2^63.
         let ahead = u64::try_from(tat.saturating_sub(self.scale.ticks(before_ns)));
         (Held { ahead: ahead.unwrap_or(u64::MAX), behind: 0, ..held }, before_ns)
     }
@@ -218,7 +218,8 @@ impl Gcra {
     /// True if units come back faster under this quota than under the other.
     pub(crate) fn is_faster(&self, other: &Self) -> bool {
         // Units in a nanosecond are factor / 2^(shift + unit_bits), and every factor has 64 bits. So the scale with the
-        // smaller exponent has the higher rate. If the exponents are equal, the scale with the larger factor has it.
+        // smaller exponent has the higher rate. If the exponents are equal, the scale with the larger factor has the
+        // higher rate.
         let rate = |it: &Self| {
             let (factor, shift) = it.scale.parts();
             (std::cmp::Reverse(u32::from(shift) + it.unit_ticks.ilog2()), factor)
@@ -261,7 +262,7 @@ impl Decides for Gcra {
         if held.ahead.saturating_add(late) > room {
             return None;
         }
-        // At most the burst in ticks, which is below 2^63.
+        // The sum does not overflow: it is at most the burst in ticks, which is below 2^63.
         Some(Held { ahead: held.ahead + cost_ticks, ..Held::IDLE })
     }
 }
@@ -289,8 +290,7 @@ mod tests {
     #[test]
     fn what_is_given_back_is_owed_by_now_wherever_the_word_is_read() {
         let gcra = Gcra::new(1, 1, 10, 8);
-        // One of the 5 units has drained. By now no place lies beyond the burst, although one did at the instant at
-        // which the word was read.
+        // One of the 5 units has drained. When the word was read, a place lay beyond the burst. Now none does.
         assert_eq!(gcra.given_back(owed(25 << 8), 5 << 8, 5, 1 << 8), (owed(21 << 8), 4));
         assert_eq!(gcra.given_back(owed(25 << 8), 12 << 8, 5, 1 << 8), (owed(23 << 8), 2));
         assert_eq!(gcra.given_back(owed(25 << 8), 2 << 8, 5, 1 << 8), (owed(23 << 8), 2));
@@ -298,10 +298,10 @@ mod tests {
 
     #[test]
     fn what_is_charged_may_be_used_from_its_turn_on() {
-        // A unit drains in each nanosecond, 10 at once.
+        // A unit drains in each nanosecond, and the burst is 10.
         let gcra = Gcra::new(1, 1, 10, 8);
         let turn = |debt: u64, units| gcra.turn(owed(debt << 8), 100, 100, units) >> 8;
-        // Units that fit in the burst may be used at once, others when they fit.
+        // Units that fit in the burst may be used at once, and other units as soon as they fit.
         assert_eq!([10, 11, 14].map(|debt| turn(debt, 3)), [100, 101, 104]);
         // A charge of more than the burst may be used from the beginning of its place on.
         assert_eq!([14, 20, 31].map(|debt| turn(debt, 14)), [100, 106, 117]);

@@ -1,13 +1,13 @@
 //! The algorithms: each is a pure function on the state of one word.
 //!
 //! There is no clock, no atomic and no allocation in here. The same functions decide for [`Limiter`](crate::Limiter),
-//! for [`KeyedLimiter`](crate::KeyedLimiter), for [`Meter`](crate::Meter) and so for the replay tool; they differ only
-//! in how wide the word is.
+//! for [`KeyedLimiter`](crate::KeyedLimiter), for [`Meter`](crate::Meter) and so for the replay tool; only the width of
+//! the word differs between them.
 //!
 //! A word holds a *time* and *counts*. The time is in the algorithm's own unit: ticks for GCRA, windows for fixed and
-//! sliding windows, windows of the calendar, segments, quanta. A step sees the distance of the time from now, and not
-//! the absolute time. A decision needs nothing else, and the distance is the same whether the word has room for the
-//! whole time or only for its low bits.
+//! sliding windows, windows of the calendar, segments, quanta. A step is given the distance of the word's time from
+//! now, and not the absolute time. A decision needs no more, and the distance is the same if the word has room only for
+//! the low bits of the time.
 
 mod adds;
 mod answers;
@@ -49,17 +49,17 @@ use crate::verdict::{Mark, Verdict};
 /// The state of a word, seen from one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
-    /// The distance by which the word's time lies ahead of the moment, in the algorithm's unit; else 0.
+    /// The distance by which the word's time lies ahead of the moment, in the algorithm's unit; 0 if it does not.
     pub(crate) ahead: u64,
-    /// The distance by which the word's time lies behind the moment; else 0.
+    /// The distance by which the word's time lies behind the moment, in the algorithm's unit; 0 if it does not.
     pub(crate) behind: u64,
-    /// The word's counts, packed as the algorithm packs them.
+    /// The counts of the word, in the packing of the algorithm.
     pub(crate) counts: u64,
 }
 
 impl Held {
-    /// True if the word's time lies further ahead than 64 bits can hold. Nothing can be admitted then. To find the
-    /// wait, the word must be seen from an instant near to its time.
+    /// True if the word's time lies further ahead than 64 bits can hold. Nothing can be admitted then. To compute the
+    /// wait, the word must be seen from an instant closer to its time.
     pub(crate) fn is_cut(self) -> bool {
         self.ahead == u64::MAX
     }
@@ -73,7 +73,7 @@ impl Held {
     /// nothing.
     pub(crate) fn seen_later(self, passed: u64) -> Self {
         Self {
-            // Now comes nearer to the word's time. If it passes beyond, the word's time lies behind.
+            // The later moment is nearer to the word's time. If it is after that time, the time lies behind.
             ahead: self.ahead.saturating_sub(passed),
             behind: self.behind.saturating_add(passed.saturating_sub(self.ahead)),
             ..self
@@ -98,9 +98,9 @@ impl Held {
 /// An instant in an algorithm's own unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Moment {
-    /// Whole units passed, low 64 bits.
+    /// The number of whole units that have passed: its low 64 bits.
     pub(crate) unit: u64,
-    /// Nanoseconds into that unit, for the algorithms that need them; 0 for the others.
+    /// The nanoseconds since the last whole unit, for the algorithms that need them; 0 for the others.
     pub(crate) into_ns: u64,
 }
 
@@ -115,7 +115,7 @@ pub(crate) enum Kernel {
     SegmentedWindow(SegmentedWindow),
 }
 
-/// Runs code for the algorithm of a kernel. The code is compiled for each algorithm by itself.
+/// Runs code for the algorithm of a kernel. The code is compiled once for each algorithm.
 macro_rules! laid_out {
     ($kernel:expr, $algorithm:ident => $code:expr) => {
         match $kernel {
@@ -131,8 +131,8 @@ macro_rules! laid_out {
 
 pub(crate) use laid_out;
 
-/// An algorithm for the path of a decision. Each algorithm implements this, so that the compiler makes code for it
-/// alone, and so does [`Kernel`].
+/// The functions of an algorithm that a decision calls. Each algorithm implements this trait, so that the compiler can
+/// make code for that algorithm alone. [`Kernel`] implements it, too.
 pub(crate) trait Decides {
     /// True if its words hold counts besides the time.
     const COUNTS: bool;
@@ -140,9 +140,9 @@ pub(crate) trait Decides {
     /// An instant in this algorithm's unit of time.
     fn moment(&self, at_ns: u64) -> Moment;
 
-    /// The latest instant that an absolute time of a word can hold. After it the clock stands still, so that no time
-    /// can outgrow its word. For windows of the calendar there is no such instant: they are so long that a word has
-    /// room for every time of a clock.
+    /// The latest instant that an absolute time of a word can hold. Later instants are treated like this one, so that
+    /// no time is too large for its word. Windows of the calendar have no such instant: they are so long that a word
+    /// has room for every time of a clock.
     #[inline(always)]
     fn latest_ns(&self) -> u64 {
         LATEST_NS
@@ -150,12 +150,12 @@ pub(crate) trait Decides {
 
     /// Decides one request: returns the state afterwards, or `None` if it is denied.
     ///
-    /// `late` is [`Kernel::lateness`], 0 for a request on time. A cost of 0 is a question: the answer
-    /// may be `Some`, and must not be written.
+    /// `late` is [`Kernel::lateness`], 0 for a request on time. A cost of 0 is a question: the result may be `Some`,
+    /// but must not be written.
     fn step(&self, held: Held, moment: Moment, late: u64, cost: u64) -> Option<Held>;
 
-    /// Returns the state of a word after a denial at `at`, if the denial is to be written. No algorithm writes one by
-    /// itself: only a policy with rules does.
+    /// Returns the state of a word after a denial at `at`, if the denial is to be written. No algorithm writes a denial
+    /// by itself: only the rules of a policy do.
     #[inline(always)]
     fn refuse(&self, _held: Held, _at_ns: u64, _cost: u64) -> Option<Held> {
         None
@@ -164,8 +164,8 @@ pub(crate) trait Decides {
     /// Returns the parts of an answer: its mark, the state of the algorithm, and the instant from which this state is
     /// seen.
     ///
-    /// `late` is the lateness of the request, in the algorithm's unit. `unpaid` is the number of units that it asked
-    /// for and was not charged.
+    /// `late` is the lateness of the request, in the algorithm's unit. `unpaid` is the number of units for which the
+    /// request asked but was not charged.
     #[inline(always)]
     fn tell(
         &self,
@@ -184,7 +184,7 @@ pub(crate) trait Algorithm: Decides {
     /// Returns the algorithm in the kernel if it is this one.
     fn of(kernel: &Kernel) -> Option<&Self>;
 
-    /// The kernel of this algorithm. If the compiler knows the algorithm, it also knows the variant.
+    /// The kernel of this algorithm. If the compiler knows the algorithm, it also knows the variant of the result.
     fn kernel(&self) -> Kernel;
 }
 
@@ -221,22 +221,24 @@ impl Decides for Kernel {
 }
 
 impl Kernel {
-    /// Whole units from one instant to a later one, at most `u64::MAX`; 0 to an earlier one.
+    /// The number of whole units from the first instant to the second, at most `u64::MAX`; 0 if the second is the
+    /// earlier one.
     pub(crate) fn passed(&self, from_ns: u64, to_ns: u64) -> u64 {
         match self {
             // Ticks are subtracted in full width, since their low 64 bits may wrap in between.
             Self::Gcra(gcra) => gcra.passed(from_ns, to_ns),
-            // A window's numbers are no larger than the nanoseconds: they never wrap.
+            // The number of a window is at most the number of nanoseconds, so it never wraps.
             _ => self.moment(to_ns).unit.saturating_sub(self.moment(from_ns).unit),
         }
     }
 
-    /// Returns how far `now` lies behind the later instant `at`, or 0 if the admission test does not depend on it.
+    /// Returns how far `now` lies behind the later instant `at`, or 0 if the admission test does not depend on this
+    /// lateness.
     ///
     /// GCRA tests against the caller's own now; windows decide a late request in the window of `at`.
     pub(crate) fn lateness(&self, now_ns: u64, at_ns: u64) -> u64 {
         match self {
-            // This is a shortcut: every answer needs the lateness, and it is nearly always 0.
+            // The comparison is a shortcut: every answer needs the lateness, and it is nearly always 0.
             Self::Gcra(gcra) if at_ns > now_ns => gcra.passed(now_ns, at_ns),
             // The request is on time, or the word is a window's, which decides at its own time.
             _ => 0,
@@ -248,9 +250,9 @@ impl Kernel {
     #[cold]
     pub(crate) fn seen_nearby(&self, held: Held, at_ns: u64) -> (Held, u64) {
         match self {
-            // From the TAT on nothing is owed, so the state is seen from just before the TAT.
+            // At the TAT nothing is owed any more, so the state is seen from just before the TAT.
             Self::Gcra(gcra) if held.behind > 0 => gcra.seen_before(held, at_ns),
-            // The word's time is near, or it is a window, whose answers are for its own time.
+            // Either the word's time is near, or the word is a window, which answers at its own time.
             _ => (held, at_ns),
         }
     }
@@ -281,7 +283,7 @@ impl Kernel {
         laid_out!(self, algorithm => algorithm.charge_up_to(held, moment, cost, most))
     }
 
-    /// The state after a denied cost was charged as far as `most`.
+    /// The state after a denied cost was charged, up to `most`.
     #[inline]
     pub(crate) fn charge_denied(&self, held: Held, moment: Moment, cost: u64, most: u64) -> Held {
         match self {
@@ -291,13 +293,13 @@ impl Kernel {
         }
     }
 
-    /// True if the word is as good as one that was never used: the whole limit is there, now and later.
+    /// True if the word is as good as a word that was never used: the whole limit is available, now and later.
     pub(crate) fn is_idle(&self, held: Held, moment: Moment) -> bool {
         self.remaining(held, moment, 0) == self.limit()
     }
 
-    /// The fineness of words, as far as the policy does not determine it: the ticks of a unit, the nanoseconds of a
-    /// quantum, the packing of segments. Words of different fineness mean different things.
+    /// The part of a word's layout that the policy does not determine: the ticks in a unit, the nanoseconds in a
+    /// quantum, or the packing of segments. The same bits mean different things in words of different fineness.
     pub(crate) fn fineness(&self) -> u64 {
         match self {
             Self::Gcra(gcra) => gcra.unit_ticks(),
@@ -317,18 +319,19 @@ impl Kernel {
     /// Under a window this instant is not before `at`; under GCRA it may be.
     pub(crate) fn ready_ns(&self, held: Held, at_ns: u64, cost: u64) -> u64 {
         match self {
-            // The instant may lie before `at`, since nothing was charged in between.
+            // The instant may lie before `at`, since nothing was charged between the two.
             Self::Gcra(gcra) => gcra.ready_ns(held, at_ns, cost),
             other => laid_out!(other, window => window.ready_ns(held, at_ns, cost)).max(at_ns),
         }
     }
 
-    /// The first instant, not before `at`, at which the word equals one never used: it is *idle* then.
+    /// The first instant, not before `at`, at which the word is *idle*: as good as a word that was never used.
     pub(crate) fn idle_ns(&self, held: Held, at_ns: u64) -> u64 {
         let idle_ns = match self {
             Self::Gcra(gcra) => gcra.idle_ns(held, at_ns),
             Self::SlidingWindow(window) => window.idle_ns(held, at_ns),
-            // A word that would admit its whole limit now would also admit it later, since its counts only fall off.
+            // If a word would admit its whole limit now, it would also admit it later, since time only lowers its
+            // counts.
             Self::FixedWindow(_)
             | Self::CalendarWindow(_)
             | Self::FromFirst(_)
@@ -361,7 +364,7 @@ mod tests {
     #[test]
     fn what_has_passed_is_counted_beyond_64_bits_and_cut_there() {
         let kernel = Kernel::Gcra(Gcra::new(1_000_000_000, 1_000_000_000, 1, 12));
-        // 4,096 ticks a nanosecond: the low 64 bits wrap every 52 days.
+        // A nanosecond has 4,096 ticks here, so the low 64 bits wrap every 52 days.
         let wrap_ns = 1 << 52;
         assert_eq!(kernel.passed(wrap_ns - 1, wrap_ns + 1), 8_192);
         assert_eq!(kernel.passed(0, wrap_ns), u64::MAX);

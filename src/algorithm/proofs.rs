@@ -21,7 +21,8 @@ fn numbers<const N: usize>(question: &[&str]) -> [u64; N] {
     numbers.try_into().expect("as many numbers as the kind of vector has")
 }
 
-/// The columns that a model writes for a decision: admitted, the word behind it, the units that are left, and the wait.
+/// The columns that a model writes for a decision: admitted or not, the word afterwards, the units that are left, and
+/// the wait.
 fn answer(meter: &Meter, word: u64, at_ns: u64, cost: u64) -> String {
     let (decision, next) = meter.check(Word::from_bits(word), Timestamp::from_nanos(at_ns), cost);
     let wait = decision.retry_after().map_or("-".into(), |wait| wait.as_nanos().to_string());
@@ -63,7 +64,7 @@ fn told(kind: &str, question: &[&str]) -> String {
             let [count, period_ns, burst, ahead, late, cost] = numbers(question);
             let (gcra, _) = gcra([count, period_ns, burst]);
             let held = Held { ahead, ..Held::IDLE };
-            // The step of GCRA does not look at the moment.
+            // The step of GCRA does not use the moment.
             let next = gcra.step(held, gcra.moment(0), late, cost);
             let ahead = next.map_or(0, |next| next.ahead);
             format!("{} {ahead} {}", u8::from(next.is_some()), gcra.remaining(held, late))
@@ -88,7 +89,7 @@ fn told(kind: &str, question: &[&str]) -> String {
     }
 }
 
-/// Returns the vectors that the code answers otherwise than the models, and the number of all.
+/// Returns the vectors to which the code and the models give different answers, and the number of all vectors.
 fn differences(vectors: &str) -> (Vec<String>, usize) {
     let differs = |vector: &&str| {
         let (question, expected) = vector.split_once(" = ").expect("a question and its answer");

@@ -1,22 +1,23 @@
-//! Many small counts in few bits, when they share one limit.
+//! Packs many small counts into few bits, if the sum of the counts has a limit.
 //!
-//! n counts whose sum is at most L need not take n times the bits of L. There are only C(L + n, n) such rings, so a
-//! number below C(L + n, n) names each ring. Five counts that sum to at most 100 take 27 bits instead of 35. In return,
-//! each count has to be searched for when time moves on by a segment. So this is used only if counts side by side do
-//! not fit, or would leave too short a tag in a keyed word.
+//! A ring of n counts whose sum is at most L does not need n times the bits of L. There are only C(L + n, n) such
+//! rings, so a number below C(L + n, n) can stand for each ring. Five counts that sum to at most 100 take 27 bits
+//! instead of 35. The price is a search for each count whenever time moves on by a segment. So this packing is used
+//! only if counts side by side do not fit, or would leave too short a tag in a keyed word.
 //!
-//! The number is that of the combinatorial number system (Knuth, TAOCP 4A, 7.2.1.3): with the oldest count first and
-//! `b_i = c_1 + ... + c_i + i - 1`, strictly rising, it is `C(b_1, 1) + C(b_2, 2) + ... + C(b_n, n)`.
+//! The number of a ring comes from the combinatorial number system (Knuth, TAOCP 4A, 7.2.1.3). With the oldest count
+//! first, `b_i = c_1 + ... + c_i + i - 1` is strictly rising, and the number is `C(b_1, 1) + C(b_2, 2) + ... + C(b_n,
+//! n)`.
 
 use std::hint::select_unpredictable;
 
 /// The table of binomials holds `n` choose `k` for each `n` below this number.
 const LOOKED_UP: usize = 256;
-/// The table of binomials holds `n` choose `k` for each `k` up to this number. It is ordered by `k`, so that one search
-/// stays in a few cache lines.
+/// The table of binomials holds `n` choose `k` for each `k` up to this number. The table is ordered by `k`, so that one
+/// search stays in a few cache lines.
 const PLACES_LOOKED_UP: usize = 12;
 
-/// `[k][n]` is n choose k, or `u64::MAX` if that is not below 2^64.
+/// `[k][n]` is n choose k, or `u64::MAX` if this number is not below 2^64.
 static BINOMIALS: [[u64; LOOKED_UP]; PLACES_LOOKED_UP + 1] = binomials();
 
 const fn binomials() -> [[u64; LOOKED_UP]; PLACES_LOOKED_UP + 1] {
@@ -26,7 +27,7 @@ const fn binomials() -> [[u64; LOOKED_UP]; PLACES_LOOKED_UP + 1] {
     while k <= PLACES_LOOKED_UP {
         let mut n = 1;
         while n < LOOKED_UP {
-            // Pascal's rule.
+            // This is Pascal's rule.
             table[k][n] = table[k - 1][n - 1].saturating_add(table[k][n - 1]);
             n += 1;
         }
@@ -35,10 +36,10 @@ const fn binomials() -> [[u64; LOOKED_UP]; PLACES_LOOKED_UP + 1] {
     table
 }
 
-/// `n` choose `k`, or `None` if that or a number on the way to it is not below 2^64.
+/// `n` choose `k`, or `None` if it or an intermediate product is not below 2^64.
 pub(crate) fn choose(n: u64, k: u64) -> Option<u64> {
     (0..k).try_fold(1_u64, |product, taken| {
-        // There are fewer things than are to be chosen, so there is no way.
+        // No more than n of n things can be chosen.
         let Some(left) = n.checked_sub(taken) else { return Some(0) };
         // The division is exact: the product of j + 1 consecutive numbers is divisible by (j + 1)!.
         let next = u128::from(product) * u128::from(left) / u128::from(taken + 1);
@@ -46,7 +47,7 @@ pub(crate) fn choose(n: u64, k: u64) -> Option<u64> {
     })
 }
 
-/// The number of rings of `parts` counts whose sum is at most `limit`. `None` as for [`choose`].
+/// The number of rings of `parts` counts whose sum is at most `limit`. `None` if [`choose`] returns `None`.
 fn rings(limit: u64, parts: u8) -> Option<u64> {
     choose(limit.checked_add(u64::from(parts))?, u64::from(parts))
 }
@@ -60,7 +61,7 @@ pub(crate) const fn bits_for(largest: u64) -> u8 {
 
 /// The way in which a word holds a ring of counts: [side by side](Self::SIDE_BY_SIDE); as [one number](Self::RANKED)
 /// that stands for the whole ring; or as the sum of the counts and, below it, a number that stands for the older
-/// counts. In the last case this value is the width of that number.
+/// counts. In the last case the value in this type is the width of the number for the older counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Packing(pub(super) u8);
 
@@ -75,12 +76,12 @@ impl Packing {
         is_summed.then_some(u32::from(self.0 % 64))
     }
 
-    /// The packings in the order of preference, each with its bits. None is wider than the one before. The second is
-    /// slower when a segment ends, and the third in every decision.
+    /// The packings in the order of preference, each with its number of bits. No packing is wider than the packing
+    /// before it. The second packing is slower when a segment ends, and the third is slower in every decision.
     pub(crate) fn all(limit: u64, segments: u8) -> impl Iterator<Item = (Self, u32)> {
         let bits = |segments| rings(limit, segments).map(|rings| bits_for(rings - 1));
         let (count, older) = (bits_for(limit), bits(segments - 1));
-        // Any count may be the whole limit, and so may the sum. The older counts are a ring of one count fewer.
+        // Any count may be the whole limit, and so may the sum. The older counts form a ring with one count fewer.
         let side_by_side = (Self::SIDE_BY_SIDE, u32::from(count) * u32::from(segments));
         let summed = older.map(|older| (Self(older), u32::from(count + older)));
         let ranked = bits(segments).map(|bits| (Self::RANKED, u32::from(bits)));
@@ -88,12 +89,13 @@ impl Packing {
     }
 }
 
-/// The term of the first `place` counts if their sum is `sum`; `u64::MAX` if the term does not fit in 64 bits.
+/// The term that the first `place` counts add to a ring's number if their sum is `sum`; `u64::MAX` if the term does not
+/// fit in 64 bits.
 pub(super) fn term(sum: u64, place: u8) -> u64 {
     let top = sum + u64::from(place) - 1;
     let column = BINOMIALS.get(usize::from(place));
     let found = column.and_then(|column| column.get(usize::try_from(top).ok()?));
-    // A term beyond the table is computed. Long rings and large limits have such terms.
+    // Long rings and large limits have terms that are not in the table, and these are computed.
     found.copied().unwrap_or_else(|| choose(top, place.into()).unwrap_or(u64::MAX))
 }
 
@@ -103,7 +105,7 @@ pub(super) fn term(sum: u64, place: u8) -> u64 {
 pub(super) fn greatest(number: u64, limit: u64, place: u8) -> (u64, u64) {
     let before = u64::from(place) - 1;
     match BINOMIALS.get(usize::from(place)) {
-        // The table has every term of this search, so no step of it checks whether a term is there.
+        // The table has every term of this search, so the steps need not check this.
         Some(column) if limit < LOOKED_UP as u64 - before => search(number, limit, |sum| {
             #[expect(clippy::cast_possible_truncation, reason = "the rest is below a usize")]
             let top = (sum + before) as usize % LOOKED_UP;
@@ -115,8 +117,8 @@ pub(super) fn greatest(number: u64, limit: u64, place: u8) -> (u64, u64) {
 
 #[inline(always)]
 fn search(number: u64, limit: u64, term: impl Fn(u64) -> u64) -> (u64, u64) {
-    // The answer is `least`, or one of the `more` numbers above it. The steps depend on `limit` alone, and none of them
-    // takes a branch that cannot be predicted.
+    // The answer is `least`, or one of the `more` numbers above it. The number of steps depends on `limit` alone, and
+    // no step has a branch that is hard to predict.
     let (mut least, mut more) = (0, limit);
     while more > 0 {
         let half = more.div_ceil(2);
@@ -127,13 +129,13 @@ fn search(number: u64, limit: u64, term: impl Fn(u64) -> u64) -> (u64, u64) {
     (least, term(least))
 }
 
-/// The number that stands for a ring, whose counts come oldest first.
+/// The number that stands for the ring with these counts, the oldest first.
 pub(super) fn rank(counts: impl Iterator<Item = u64>) -> u64 {
     let mut sum = 0;
     let mut number = 0;
     for (count, place) in counts.zip(1..) {
         sum += count;
-        // Every term, and the sum, is below the number of rings, which the policy checked.
+        // Nothing overflows: every term and their sum are below the number of rings, which was checked with the policy.
         number += term(sum, place);
     }
     number

@@ -3,8 +3,8 @@
 //!
 //! The word is carried to the instant of the change. There the debt under the old quota becomes a debt under the new
 //! quota: the same number of units, rounded up, but no more than the new limit and its queue. So the result does not
-//! depend on when a request comes. The rest is kept beside the state, as the word's [surplus](super::surplus). The next
-//! change adds it again, as far as it still counts then.
+//! depend on the time of the next request. The units that the new quota does not count are kept beside the state, as
+//! the word's [surplus](super::surplus). The next change adds the part of the surplus that still counts then.
 //!
 //! ```text
 //! GCRA to GCRA         debt' = min(burst' + queue', ceil(debt + surplus)) + overdraft'
@@ -14,65 +14,64 @@
 //! surplus'             the debt at the change, less the part that the new quota counts
 //! ```
 //!
-//! The *overdraft* is the debt beyond the old burst and its queue, from charges into debt. Under a limit that is no
-//! lower, the overdraft stays owed: the same number of units or, if that is less, the number that drains at the new
-//! rate in the time that the overdraft would have taken at the old rate. If the change keeps the windows, their counts
-//! also stay, as far as the new quota remembers a debt. A lower limit counts none of the overdraft, so that no key
-//! waits for more than that limit. A later change does not count the overdraft either: at most the old limit stays
-//! owed.
+//! The *overdraft* is the part of the debt beyond the old burst and its queue, which comes from charges into debt. If
+//! the new limit is not lower than the old limit, the overdraft stays owed: the same number of units or, if that is
+//! less, the number that drains at the new rate in the time that the overdraft would have taken at the old rate. If
+//! both quotas have the same windows, counts above the limit stay, too, up to the debt that the new quota allows. If
+//! the new limit is lower, none of the overdraft is counted, so that no key waits for more than the new limit. A later
+//! change does not bring the overdraft back, either: at most the old limit stays owed.
 //!
 //! # The bound
-//! Let T be the instant of the change. Let D be the time by which the latest decision under the old quota lies after T,
-//! and E the time by which the earliest decision under the new one lies before it. Both come from decisions that were
-//! under way at T, or from clocks that disagree. Under GCRA, in any interval [x, y] of times that contains T, a key is
-//! admitted at most
+//! Let T be the instant of the change. Let D be the time from T to the latest decision under the old quota, and E the
+//! time from the earliest decision under the new quota to T. Such late and early decisions were under way at T, or were
+//! made with clocks that disagree. Under GCRA, in any interval [x, y] of times that contains T, a key is admitted at
+//! most
 //!
 //! ```text
 //! max(burst', burst + rate * D) + rate * (T - x) + rate' * (y - T + E)
 //! ```
 //!
-//! plus the tick of each quota. Proof: a key's word is re-based once, by one compare-and-swap, so all charges under the
-//! old quota come before all under the new one. Let d be the debt at T that the old charges leave. Each old charge in
-//! the interval moved the TAT up by its cost, from x or later, so these charges sum to at most `d + rate * (T - x)`.
-//! The last of the new charges was admitted, so they sum to at most burst' plus the units that have drained since their
-//! TAT began, less the debt that it began with. If d = 0, the TAT of the new charges began no earlier than the first of
-//! them, and they sum to at most `burst' + rate' * (y - T + E)`. Otherwise the TAT began at T with the debt d' = min(d,
-//! burst'), and they sum to at most `burst' - d' + rate' * (y - T)`. (With a queue or an overdraft d' is larger, which
-//! admits less.) If d' = d, old and new charges sum to at most `burst'` plus the two terms of the rates. If d' is
-//! less, they sum to at most d plus these two terms. The last of the old charges was admitted, so d is at most
-//! `burst + rate * D`. (A debt by `charge` or `reserve` may be larger, up to the bounds of those verbs.) If an interval
-//! lies on one side of T and still has decisions of both quotas, it is bounded as if it reached to T.
+//! plus one tick of each quota. Proof: a key's word is re-based once, by one compare-and-swap, so all charges under the
+//! old quota come before all charges under the new quota. Let d be the debt at T after the old charges. Each old charge
+//! in the interval moved the TAT up by its cost, from x or later, so these charges sum to at most `d + rate * (T - x)`.
+//! The last of the new charges was admitted, so the new charges sum to at most burst' plus the units that have drained
+//! since their TAT began, less the debt with which it began. If d = 0, their TAT began no earlier than the first new
+//! charge, and the charges sum to at most `burst' + rate' * (y - T + E)`. Otherwise the TAT began at T with the debt d'
+//! = min(d, burst'), and they sum to at most `burst' - d' + rate' * (y - T)`. (With a queue or an overdraft d' is
+//! larger, which admits less.) If d' = d, old and new charges sum to at most `burst'` plus the two terms of the rates.
+//! If d' is less, they sum to at most d plus these two terms. The last of the old charges was admitted, so d is at most
+//! `burst + rate * D`. (A debt by `charge` or `reserve` may be larger, up to the bounds of those verbs.) An interval
+//! may lie on one side of T and still have decisions under both quotas. It is then extended to T, and the same bound
+//! holds.
 //!
-//! For several changes the proof uses the surplus. Let (B, R) be the largest quota that was in force. Let a second word
-//! stay under it all the time, charged with everything that the key is admitted. By [`surplus`](super::surplus) the
-//! debt and the surplus of the key's word together are no less than the debt of that second word, for as long as it
-//! takes B to drain at R. So a change back to (B, R) leaves no more to be admitted than if the quota had never been
-//! changed. A limit that goes to and fro gives no more than the largest limit that was in force. After each change it
-//! gives at most the new limit less the units spent. A lowered limit locks no key out for longer than one unit of the
-//! new quota takes to come back, beyond the places of its queue.
+//! For several changes the proof uses the surplus. Let (B, R) be the largest quota that was in force. Imagine a second
+//! word that stays under (B, R) all the time, and is charged with everything that the key is admitted. By
+//! [`surplus`](super::surplus) the debt and the surplus of the key's word together are no less than the debt of that
+//! second word, for as long as it takes B to drain at R. So a change back to (B, R) leaves no more to be admitted than
+//! if the quota had never been changed. A limit that is changed back and forth admits no more than the largest limit
+//! that was in force. After each change it admits at most the new limit less the units that were spent. A lowered limit
+//! makes no key wait longer than the places of its queue and one unit of the new quota take to drain.
 //!
-//! If one of the quotas has windows, the new quota counts, in its window that contains T, the units that the old quota
-//! still counted at T, up to the new limit. The rest is the surplus. The decisions of each quota keep to that quota's
-//! bound.
+//! If one of the quotas has windows, the units that the old quota still counted at T are charged to the new quota in
+//! its window that contains T, up to the new limit. The other units become the surplus. The decisions under each quota
+//! obey the bound of that quota.
 
 use super::{Decides, FixedWindow, Former, Held, Kernel, Moment, Penalty, Ruled};
 use crate::sync::{Fault, planted};
 
-/// A change of quota: from one algorithm to another, at an instant.
+/// A change of quota: the old and the new algorithm, and the instant of the change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Change<'a> {
     pub(crate) old: &'a Kernel,
     pub(crate) new: &'a Kernel,
     pub(crate) at_ns: u64,
-    /// The debt that the places of the old queue may reach beyond the burst, in the old quota's ticks; 0 without a
-    /// queue.
+    /// The largest debt beyond the burst that the old queue allows, in the old quota's ticks; 0 without a queue.
     pub(crate) old_queue_ticks: u64,
-    /// The debt that the places of the new queue may reach beyond the burst, in the new quota's ticks; 0 without a
-    /// queue.
+    /// The largest debt beyond the burst that the new queue allows, in the new quota's ticks; 0 without a queue.
     pub(crate) queue_ticks: u64,
-    /// The furthest that a word of the new quota may lie ahead, in its ticks.
+    /// The largest distance by which a word of the new quota may lie ahead of now, in the new quota's ticks.
     pub(crate) most: u64,
-    /// The most that a window of the new quota may count: its limit, and its debt.
+    /// The largest count of a window under the new quota: its limit plus its debt.
     pub(crate) max_counts: u64,
 }
 
@@ -81,7 +80,7 @@ pub(crate) struct Change<'a> {
 pub(crate) struct Rebased {
     /// The state under the new quota.
     pub(crate) held: Held,
-    /// Units that were spent and that the new quota does not count.
+    /// The number of spent units that the new quota does not count.
     pub(crate) surplus: u64,
 }
 
@@ -89,14 +88,15 @@ impl Rebased {
     const NOTHING: Self = Self { held: Held::IDLE, surplus: 0 };
 }
 
-/// The surplus of a word, and the quota under which it was spent. `None` if the word has none, as nearly always.
+/// The surplus of a word, and the quota under which it was spent. `None` if the word has no surplus, which is nearly
+/// always so.
 pub(crate) type Kept<'a> = Option<(&'a Former, u64)>;
 
 impl Change<'_> {
     /// Converts the state of a word of the old quota into a state under the new one. Both are seen from `seen_ns`.
     ///
-    /// A word that is seen before the change and is idle then owes nothing but its surplus. Without a surplus it
-    /// becomes like a word that was never used.
+    /// If the word is seen before the change and is idle at that time, it owes nothing but its surplus. Without a
+    /// surplus it becomes like a word that was never used.
     pub(crate) fn rebased(&self, held: Held, kept: Kept<'_>, seen_ns: u64) -> Rebased {
         let Self { old, new, at_ns, .. } = *self;
         let was_idle = seen_ns <= at_ns && old.is_idle(held, old.moment(seen_ns));
@@ -111,7 +111,7 @@ impl Change<'_> {
         let then =
             held.seen_earlier(old.passed(at_ns, seen_ns)).seen_later(old.passed(seen_ns, at_ns));
         let turned = self.turned(then, kept);
-        // Then it is carried back, in the units of the new quota.
+        // Then the state is carried back to `seen_ns`, in the units of the new quota.
         let now = turned
             .held
             .seen_later(new.passed(at_ns, seen_ns))
@@ -123,19 +123,20 @@ impl Change<'_> {
         Rebased { held: if is_idle { Held::IDLE } else { now }, ..turned }
     }
 
-    /// As [`rebased`](Self::rebased), seen from the instant of the change, for a word that keys share
-    /// ([`crate::sketch`]).
+    /// The same as [`rebased`](Self::rebased), for a word that several keys share ([`crate::sketch`]) and that is seen
+    /// from the instant of the change.
     ///
-    /// A shared word owes at least as much as a word of its own would owe for each of its keys. The change keeps this
-    /// so, since a larger debt before it gives no smaller one after it. In one case a shared word may owe less for a
-    /// key. If another key has moved the word to a window after the change, the key's units of the earlier window are
-    /// only in other words. If the change keeps the windows, a decision compares the shared word with those words. If
-    /// the change counts the units anew, the shared word is treated as full.
+    /// A shared word owes at least as much as each of its keys would owe in a separate word. This stays true, since a
+    /// larger debt before the change never becomes a smaller debt after it. There is one case in which a shared word
+    /// may owe less than a key: another key has moved the word to a window after the change, and the key's units of the
+    /// earlier window are only in the key's other words. If both quotas have the same windows, a decision compares all
+    /// words of the key by their windows, so nothing is lost. Otherwise the shared word is treated as full.
     pub(crate) fn rebased_shared(&self, held: Held, kept: Kept<'_>) -> Rebased {
         let is_turned = held.ahead > 0 && !self.old.is_gcra() && !self.keeps_windows();
         if is_turned && !planted(Fault::RebaseForgets) {
             let left = kept.map_or(0, |(_, units)| units);
-            // It is treated as full before the change, too, so the surplus is the part that the new limit cannot count.
+            // The word is treated as full under the old limit, too, so the surplus is the part of the old limit that
+            // the new limit cannot count.
             let lost = self.old.limit().saturating_sub(self.new.limit());
             let held = self.charged_anew(self.new.limit());
             return Rebased { held, surplus: lost.saturating_add(left) };
@@ -148,12 +149,12 @@ impl Change<'_> {
         keeps_windows(self.old, self.new)
     }
 
-    /// As [`rebased`](Self::rebased), for a word that is seen from the instant of the change.
+    /// The same as [`rebased`](Self::rebased), for a word that is seen from the instant of the change.
     fn turned(&self, held: Held, kept: Kept<'_>) -> Rebased {
         let Self { old, new, at_ns, .. } = *self;
         let left =
             |parts| kept.map_or(0, |(former, units)| former.left(units, at_ns, old, held, parts));
-        // The number of units that are left is no larger than `units`, so it fits.
+        // The result is at most `units`, so it fits in 64 bits.
         let left_units = || u64::try_from(left(1)).unwrap_or(u64::MAX);
         match (old, new) {
             (Kernel::Gcra(old), Kernel::Gcra(new)) => {
@@ -168,14 +169,14 @@ impl Change<'_> {
                 let surplus = u64::try_from(surplus).unwrap_or(u64::MAX);
                 Rebased { held: Held { ahead, ..Held::IDLE }, surplus }
             }
-            // The windows differ, or one of the quotas is GCRA: only the number of units used means the same in both.
+            // The windows differ, or one of the quotas is GCRA. Then only the number of used units can be carried over.
             _ if !self.keeps_windows() => {
                 let used = old.used(held, old.moment(at_ns)).saturating_add(left_units());
                 let counted = used.min(new.limit());
                 Rebased { held: self.charged_anew(counted), surplus: used - counted }
             }
             (Kernel::SlidingWindow(old), Kernel::SlidingWindow(new)) => {
-                // Each count is cut separately, since each may be at most the limit.
+                // Each count is cut separately, since each count alone may reach the limit.
                 let (previous, current) = old.split(held.counts);
                 let [previous, current] = [previous, current].map(|n| n.min(self.room()));
                 self.cut(
@@ -196,15 +197,15 @@ impl Change<'_> {
         }
     }
 
-    /// Adds a surplus to `cut`, as far as it fits there. `cut` is the state `held`, cut to the new limit. Both quotas
+    /// Adds as much of a surplus to `cut` as fits there. `cut` is the state `held`, cut to the new limit. Both quotas
     /// have the same windows.
     fn cut(&self, held: Held, cut: Held, kept: Kept<'_>, left: u64) -> Rebased {
         let Self { old, new, at_ns, .. } = *self;
         let used = old.used(held, old.moment(at_ns));
         let lost = used.saturating_sub(new.used(cut, new.moment(at_ns)));
         let moment = new.moment(at_ns);
-        // The surplus is added to the window in which it was spent, if that is the previous one. This is so even if its
-        // share is less than a unit by now, since the shares of both parts together may be a unit.
+        // If the surplus was spent in the previous window, it is added to that window. It is added even if its share is
+        // less than a unit now, since its share and the share of the other units may together be a unit.
         if let (Kernel::SlidingWindow(window), Some((former, units))) = (new, kept)
             && keeps_windows(&former.kernel, new)
             && !former.is_over(at_ns)
@@ -215,23 +216,23 @@ impl Change<'_> {
         if left == 0 {
             return Rebased { held: cut, surplus: lost };
         }
-        // Otherwise the surplus is added to the current window, where it counts for at least as long as in its own
-        // window.
+        // Otherwise the surplus is added to the current window, where it counts at least as long as in the window in
+        // which it was spent.
         let fits = left.min(new.remaining(cut, moment, 0));
         let held = if fits > 0 { new.step(cut, moment, 0, fits).unwrap_or(cut) } else { cut };
         Rebased { held, surplus: lost.saturating_add(left - fits) }
     }
 
-    /// The most that a count may hold after the change: the limit and a debt, or the limit alone if the change lowers
-    /// it.
+    /// The largest count after the change: the new limit plus the debt, or only the new limit if it is lower than the
+    /// old one.
     fn room(&self) -> u64 {
         let limit = self.new.limit();
         if limit < self.old.limit() { limit } else { self.max_counts.max(limit) }
     }
 
-    /// The overdraft: the debt beyond the old burst and its queue, in the new quota's ticks. It is the same number of
-    /// units, or the number that drains in the time that the overdraft would have taken at the old rate, whichever is
-    /// less. It is 0 if the limit is lowered.
+    /// The overdraft: the debt beyond the old burst and its queue, in the new quota's ticks. It keeps the number of
+    /// units, but at most as many units as drain in the time that the overdraft would have taken at the old rate. It is
+    /// 0 if the limit is lowered.
     fn overdraft(&self, held: Held) -> u128 {
         let (Kernel::Gcra(old), Kernel::Gcra(new)) = (self.old, self.new) else {
             return 0;
@@ -247,7 +248,7 @@ impl Change<'_> {
 
     fn charged_anew(&self, units: u64) -> Held {
         let Self { new, at_ns, .. } = *self;
-        // The units are no more than the limit, which fits in an idle word.
+        // The callers pass at most the limit, which fits in an idle word.
         new.step(Held::IDLE, new.moment(at_ns), 0, units).unwrap_or(Held::IDLE)
     }
 }
@@ -267,13 +268,12 @@ fn keeps_windows(old: &Kernel, new: &Kernel) -> bool {
     }
 }
 
-/// Rows of denials and penalties are kept over a change. A row of denials stays, but is one short of the new quota's
-/// penalty at most. A penalty goes on to its end, but no longer than the new quota's penalty would last from the
-/// change. If the new quota has no penalty, its whole limit counts as used instead, since the debt under a penalty was
-/// never more.
+/// A change of quota keeps denials in a row, and penalties. The number of denials in a row stays, but is cut to one
+/// less than the new quota needs for a penalty. A penalty continues to its end, but for no longer after the change than
+/// a penalty of the new quota lasts. If the new quota has no penalty, its whole limit counts as used instead.
 impl Ruled<'_> {
-    /// As [`Change::rebased`], from these rules to others, whose words lie at most `most` ahead. The quota was
-    /// replaced at `at_ns`, and the word is seen from `seen_ns`.
+    /// The same as [`Change::rebased`], from these rules to the rules of `new`, whose words lie at most `most` ahead.
+    /// The quota was replaced at `at_ns`, and the word is seen from `seen_ns`.
     pub(crate) fn rebased(
         &self,
         new: &Self,
@@ -302,7 +302,7 @@ impl Ruled<'_> {
         let surplus = u64::try_from(left).unwrap_or(u64::MAX);
         let turned = match (self.free(then, self.moment(at_ns)), &new.rules.penalty) {
             (Some((own, denials)), penalty) => {
-                // If the row is as long as the new quota allows, one more denial penalises.
+                // The number of denials in a row is cut, so that at least one more denial is needed for a penalty.
                 let most = penalty.map_or(0, |penalty| penalty.after - 1);
                 let turned = change.rebased(own, kept, at_ns);
                 Rebased { held: new.join(turned.held, denials.min(most)), ..turned }
@@ -323,18 +323,18 @@ impl Ruled<'_> {
         Rebased { held: if is_idle { Held::IDLE } else { seen }, ..turned }
     }
 
-    /// The debt of the last place in the queue, beyond the burst.
+    /// The debt beyond the burst when the queue is full, in ticks.
     pub(crate) fn queue_ticks(&self) -> u64 {
         let (Some([wait_ns, places]), Kernel::Gcra(gcra)) = (self.rules.queue, self.kernel) else {
             return 0;
         };
-        // The wait and the places both bound this debt. The word has room for the smaller bound (`ticks_ahead` in
-        // policy/needs.rs).
+        // The longest wait and the number of places both bound this debt. The word has room for the smaller bound
+        // (`ticks_ahead` in policy/needs.rs).
         let ticks = gcra.ticks(wait_ns).min(u128::from(places) * u128::from(gcra.unit_ticks));
         u64::try_from(ticks).unwrap_or(u64::MAX)
     }
 
-    /// The units of the limit that are used. Under a penalty all of them are.
+    /// The number of units of the limit that are used. During a penalty this is the whole limit.
     pub(crate) fn used(&self, held: Held, moment: Moment) -> u64 {
         let own = self.free(held, moment);
         own.map_or(self.kernel.limit(), |(own, _)| self.kernel.used(own, moment))
@@ -342,7 +342,7 @@ impl Ruled<'_> {
 }
 
 impl Kernel {
-    /// The units that a word counts against its key at a moment, rounded up. They may be more than the limit.
+    /// The number of units that a word counts at a moment, rounded up. It may be above the limit.
     pub(crate) fn used(&self, held: Held, moment: Moment) -> u64 {
         match self {
             Self::Gcra(gcra) => held.ahead.div_ceil(gcra.unit_ticks()),
@@ -350,7 +350,7 @@ impl Kernel {
             Self::CalendarWindow(_) => FixedWindow::used(held),
             Self::FromFirst(window) => window.used(held, moment),
             Self::SlidingWindow(window) => window.used(held, moment),
-            // A segmented window remembers no debt.
+            // A segmented window has no debt, so it never counts more than its limit.
             Self::SegmentedWindow(_) => {
                 self.limit().saturating_sub(self.remaining(held, moment, 0))
             }

@@ -1,17 +1,17 @@
 //! Segmented window: the window is a ring of n segments, each with its own count.
 //!
-//! The word is (segment index, n counts), with the current count lowest. When time moves on by a segment, the oldest
-//! count falls off. If the counts do not fit side by side, the word holds the sum of all counts and a number that
-//! stands for the ring of the older counts, see [`super::ranked`]. As long as time stays in the same segment, only the
-//! sum is needed, and only the sum changes. If these two do not fit either, the word holds a number that stands for the
-//! whole ring, and the sum is searched for in it.
+//! The word is (segment index, n counts), with the current count lowest. When a segment ends, the oldest count leaves
+//! the ring. If the counts do not fit side by side, the word holds the sum of all counts and a number that stands for
+//! the ring of the older counts, see [`super::ranked`]. Within a segment only the sum is read and changed. If these two
+//! numbers do not fit either, the word holds one number that stands for the whole ring, and the sum has to be searched
+//! for in that number.
 //!
 //! ```text
 //! admit iff  sum of the last n segments, the current one included, + cost <= limit
 //! ```
 //!
-//! At most 2 * limit units are admitted in any interval of length W, and at most limit in any closed interval of length
-//! W * (n-1)/n. A `now` before the stored segment is replaced by the start of that segment.
+//! At most 2 * limit units are admitted in any interval of length W, and at most limit units in any closed interval of
+//! length W * (n-1)/n. A `now` before the stored segment is replaced by the start of that segment.
 
 use super::fixed_window::window_start_ns;
 use super::ranked::{Packing, greatest, rank, term, unrank};
@@ -28,11 +28,11 @@ pub(crate) struct SegmentedWindow {
     pub(super) packing: Packing,
 }
 
-/// The counts side by side, the current one lowest.
+/// The counts side by side, with the current count in the lowest bits.
 type RingBits = u128;
 
 impl SegmentedWindow {
-    /// `count_bits` hold every number up to the limit, and `segments * count_bits` is below 128.
+    /// `count_bits` is enough for every number up to the limit, and `segments * count_bits` is below 128.
     pub(crate) const fn new(
         limit: u64,
         segment_ns: u64,
@@ -43,8 +43,9 @@ impl SegmentedWindow {
         Self { segment: Divisor::new(segment_ns), limit, segments, count_bits, packing }
     }
 
-    /// Takes the counts of a word on the same segments, but of another limit or packing, and packs them as this window
-    /// does. Each sum of the newest few segments stays as it was, or becomes the limit if that is less.
+    /// Takes the counts of a word that has the same segments but another limit or packing, and packs them in the way of
+    /// this window. For each k, the sum of the k newest segments stays the same, or becomes the limit if the limit is
+    /// less.
     pub(super) fn repacked(&self, other: &Self, held: Held) -> Held {
         let ring = other.turn(Held { behind: 0, ..held });
         // The newest segment comes first, so that a smaller limit cuts off units of the oldest ones.
@@ -71,34 +72,34 @@ impl SegmentedWindow {
         self.packing
     }
 
-    /// True if the word holds something else than its counts side by side.
+    /// True if the word does not hold its counts side by side.
     fn is_ranked(&self) -> bool {
         self.packing != Packing::SIDE_BY_SIDE
     }
 
-    /// The ring in force: it is shifted by the segments that have passed, so that the oldest counts have fallen off.
+    /// The ring in force: it is shifted by the segments that have passed, so that it has lost its oldest counts.
     fn turn(&self, held: Held) -> RingBits {
-        // Every segment has fallen off.
+        // Every count has left the ring.
         if held.behind >= u64::from(self.segments) {
             return 0;
         }
         let ring =
             if self.is_ranked() { self.unrank(held.counts) } else { RingBits::from(held.counts) };
         let ring_bits = u32::from(self.segments) * u32::from(self.count_bits);
-        // Each count moves a place further back for each segment that has passed. A count that leaves the ring falls
-        // off.
+        // Each count moves back by one place for each segment that has passed. A count that is shifted out of the ring
+        // is dropped.
         (ring << (held.behind * u64::from(self.count_bits))) & ((1 << ring_bits) - 1)
     }
 
-    /// The sum of all counts, and the number that stands for the older ones.
+    /// The sum of all counts, and the number that stands for the older counts.
     #[inline]
     fn parted(&self, counts: u64) -> (u64, u64) {
         let Some(rank_bits) = self.packing.rank_bits() else {
-            // The last term of the ring's number is that of the sum.
+            // The last term of the ring's number is the term of the sum.
             let (sum, last) = greatest(counts, self.limit, self.segments);
             return (sum, counts - last);
         };
-        // The sum stands above the number of the older counts.
+        // The sum is in the bits above the number of the older counts.
         (counts >> rank_bits, counts & ((1 << rank_bits) - 1))
     }
 
@@ -113,7 +114,7 @@ impl SegmentedWindow {
 
     fn unrank(&self, counts: u64) -> RingBits {
         let (sum, number) = self.parted(counts);
-        // A word that was written by this window holds no more than the limit. A restored word might hold more.
+        // The sum in a word that this window has written is at most the limit. In a restored word it may be larger.
         let mut newest = sum.min(self.limit);
         let mut ring = 0;
         for (count, age) in unrank(number, newest, self.segments - 1).zip(1_u32..) {
@@ -123,7 +124,7 @@ impl SegmentedWindow {
         ring | RingBits::from(newest)
     }
 
-    /// Packs a ring as the word holds it.
+    /// Packs a ring in the way of the word.
     fn counts(&self, ring: RingBits) -> u64 {
         if self.is_ranked() {
             let older = rank((1..self.segments).rev().map(|age| self.count(ring, age)));
@@ -148,7 +149,7 @@ impl SegmentedWindow {
 
     #[inline(always)]
     pub(super) fn step(&self, held: Held, _: Moment, cost: u64) -> Option<Held> {
-        // The segment is nearly always the same. Then the sum alone decides.
+        // Nearly always the segment is still the same, and then the sum alone decides.
         if let (Some(rank_bits), 0) = (self.packing.rank_bits(), held.behind) {
             let counts = held.counts.wrapping_add(cost << rank_bits);
             let fits = held.counts >> rank_bits <= self.limit - cost;
@@ -165,21 +166,21 @@ impl SegmentedWindow {
             let fits = sum <= self.limit - cost;
             return fits.then(|| Held { counts: self.joined(sum + cost, older), ..held });
         }
-        // Time has moved on, or the counts stand side by side.
+        // A new segment has begun, or the counts stand side by side.
         let ring = self.turn(held);
         if self.sum(ring) > self.limit - cost {
             return None;
         }
-        // The sum never exceeds the limit, so the current count cannot spill into its neighbour.
+        // The sum never exceeds the limit, so the current count cannot overflow into its neighbour.
         let counts = self.counts(ring + RingBits::from(cost));
         Some(Held { ahead: held.ahead, behind: 0, counts })
     }
 
     /// The state after the addition of `cost` units that were admitted elsewhere.
     ///
-    /// The sum stops at the limit: units of the oldest segments are dropped to make room for the new ones. So every sum
-    /// over the newest few segments grows by the cost, or up to the limit. If the new units were dropped instead, they
-    /// would be missing after the oldest segments have left the window.
+    /// The sum stops at the limit: units of the oldest segments are dropped to make room for the new ones. So for each
+    /// k, the sum of the k newest segments grows by the cost, up to the limit. If the new units were dropped instead,
+    /// they would be missing after the oldest segments have left the window.
     pub(super) fn add(&self, held: Held, cost: u64) -> Held {
         let mut ring = self.turn(held);
         let cost = cost.min(self.limit);
@@ -207,7 +208,7 @@ impl SegmentedWindow {
     }
 
     pub(super) fn remaining(&self, held: Held) -> u64 {
-        // In the same segment the sum is read without the counts.
+        // Within the same segment the sum can be read without unpacking the counts.
         let sum = if self.is_ranked() && held.behind == 0 {
             self.parted(held.counts).0
         } else {
@@ -221,7 +222,8 @@ impl SegmentedWindow {
     pub(crate) fn given_back(&self, held: Held, units: u64) -> (Held, u64) {
         let ring = self.turn(Held { behind: 0, ..held });
         let units = units.min(self.count(ring, 0));
-        // A word that holds nothing to give back stays as it is, whatever its bits.
+        // If the newest segment is empty, the word is returned unchanged, even if it has bits that this window would
+        // not write.
         let counts =
             if units > 0 { self.counts(ring - RingBits::from(units)) } else { held.counts };
         (Held { counts, ..held }, units)
@@ -234,7 +236,7 @@ impl SegmentedWindow {
             let ahead = held.ahead.saturating_add(u64::from(passed));
             window_start_ns(at_ns, self.segment.get(), ahead)
         };
-        // The cost fits now, or at the start of a segment, when the oldest count that is left falls off.
+        // The cost fits now, or at the start of a later segment, when another count leaves the ring.
         for passed in 0..self.segments {
             if used <= self.limit - cost {
                 return if passed == 0 { at_ns } else { start_ns(passed) };
@@ -261,7 +263,8 @@ mod tests {
         )
     }
 
-    /// The oldest segment holds 4 units, the next one 3, and the newest 2. The newest is `behind` segments back.
+    /// The oldest segment holds 4 units, the next segment 3, and the newest segment 2. The newest segment is `behind`
+    /// segments back.
     fn held(behind: u64) -> Held {
         Held { ahead: 0, behind, counts: 0x432 }
     }

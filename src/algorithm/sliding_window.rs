@@ -1,5 +1,5 @@
-//! Sliding window of two counters: the count of the previous window is weighted by the share of that window that lies
-//! in the last W.
+//! Sliding window of two counters: the count of the previous window is weighted by the part of that window that still
+//! lies within W before now.
 //!
 //! The word is (window index, previous count, current count). With `e` the time since the current
 //! window began:
@@ -11,9 +11,9 @@
 //! ```
 //!
 //! In any interval of length W, `down` admits at most 2 * limit units, `exact` 2 * limit - 1, and `strict` limit. If
-//! requests come all the time, `down` admits limit per window, `exact` limit - 1 (if the limit is 1: one per two
-//! windows), and `strict` limit per two windows. A `now` before the stored window is replaced by the start of that
-//! window.
+//! requests come all the time, `down` admits limit units per window, `exact` limit - 1 units (if the limit is 1, one
+//! unit in two windows), and `strict` limit units in two windows. A `now` before the stored window is replaced by the
+//! start of that window.
 
 use super::fixed_window::window_start_ns;
 use super::{Held, Moment};
@@ -22,11 +22,11 @@ use crate::divisor::Divisor;
 /// How a [sliding window](crate::Algorithm::SlidingWindow) rounds the previous window's share to whole units.
 ///
 /// *W* is the quota's period and *L* its count, as in [`Algorithm`](crate::Algorithm). In a policy's text the rounding
-/// is a word behind the quota; without one it is `Down`.
+/// is a word after the quota; without such a word it is `Down`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Rounding {
-    /// `exact`: the share is not rounded. Rounding it up would be the same, since costs are whole. At most 2L - 1 units
-    /// are admitted in W, and L - 1 per W under saturation (if L is 1: one per 2W).
+    /// `exact`: the share is not rounded. Rounding it up would give the same answers, since costs are whole numbers. At
+    /// most 2L - 1 units are admitted in W, and L - 1 per W under saturation (if L is 1: one per 2W).
     Exact,
     /// The share is rounded down, as textbooks and many systems do. At most 2L units are admitted in W, and L per W
     /// under saturation.
@@ -46,7 +46,7 @@ pub(crate) struct SlidingWindow {
     pub(super) count_bits: u8,
 }
 
-/// The two counters in force, and the time since the current window began.
+/// The two counters that apply at a moment, and the time since the current window began.
 struct Turned {
     ahead: u64,
     previous: u64,
@@ -55,8 +55,8 @@ struct Turned {
 }
 
 impl SlidingWindow {
-    /// `count_bits` is wide enough for every count: a count goes up to the limit, or up to the bound of counted denials
-    /// or of a debt.
+    /// `count_bits` is wide enough for every count: up to the limit, or up to the higher bound for counted denials or
+    /// for a debt.
     pub(crate) const fn new(
         limit: u64,
         window_ns: u64,
@@ -66,7 +66,7 @@ impl SlidingWindow {
         Self { window: Divisor::new(window_ns), limit, rounding, count_bits }
     }
 
-    /// Previous and current count, as they are packed.
+    /// Unpacks the previous and the current count.
     pub(super) fn split(&self, counts: u64) -> (u64, u64) {
         (counts >> self.count_bits, counts & ((1 << self.count_bits) - 1))
     }
@@ -92,7 +92,7 @@ impl SlidingWindow {
             (0, counts) => counts,
             // The next window has begun, so the word's current count is the previous one now.
             (1, (_, current)) => (current, 0),
-            // Another window has passed, so neither count is covered any more.
+            // More than one window has begun since, so neither count matters any more.
             _ => (0, 0),
         };
         // A request before the word's window is decided at the start of that window.
@@ -100,19 +100,21 @@ impl SlidingWindow {
         Turned { ahead: held.ahead, previous, current, elapsed_ns }
     }
 
-    /// The largest `previous * (W - e)` that leaves room for `spare` further units, `spare` being limit - current -
-    /// cost. For `strict`, e is taken to be 0; see [`Self::covered_ns`].
+    /// The largest `previous * (W - e)` at which the cost still fits, where `spare` is limit - current - cost. For
+    /// `strict`, e is taken to be 0; see [`Self::covered_ns`].
     fn allowance(&self, spare: u64) -> u128 {
         let window = u128::from(self.window.get());
         match self.rounding {
-            // previous * (W - e) + (current + cost) * W <= limit * W, less the second term on both sides.
+            // This is previous * (W - e) + (current + cost) * W <= limit * W, with the second term subtracted on both
+            // sides.
             Rounding::Exact | Rounding::Strict => u128::from(spare) * window,
             // floor(x / W) <= spare means x < (spare + 1) * W.
             Rounding::Down => (u128::from(spare) + 1) * window - 1,
         }
     }
 
-    /// The part of the previous window that still counts when `elapsed_ns` of the current window have passed.
+    /// The length of the part of the previous window that still counts when `elapsed_ns` of the current window have
+    /// passed.
     fn covered_ns(&self, elapsed_ns: u64) -> u64 {
         match self.rounding {
             Rounding::Strict => self.window.get(),
@@ -149,17 +151,17 @@ impl SlidingWindow {
         self.limit.saturating_sub(self.used(held, moment))
     }
 
-    /// The units that count now. Counted denials and a debt may make them more than the limit.
+    /// The number of units that count now. Counted denials and a debt may raise it above the limit.
     pub(super) fn used(&self, held: Held, moment: Moment) -> u64 {
         let turned = self.turn(held, moment);
         let window = u128::from(self.window.get());
         let share = u128::from(turned.previous) * u128::from(self.covered_ns(turned.elapsed_ns));
-        // A part of a unit uses up a whole unit, unless shares are rounded down.
+        // A part of a unit counts as a whole unit, unless shares are rounded down.
         let weighed = match self.rounding {
             Rounding::Exact | Rounding::Strict => share.div_ceil(window),
             Rounding::Down => share / window,
         };
-        // It is at most `previous`, so it fits.
+        // The weighted count is at most `previous`, so it fits.
         u64::try_from(weighed).unwrap_or(u64::MAX).saturating_add(turned.current)
     }
 
@@ -189,18 +191,19 @@ impl SlidingWindow {
         (Held { counts: held.counts - units, ..held }, units)
     }
 
-    /// Returns the nanoseconds from the start of a window until its previous count leaves room for `spare` further
-    /// units: at most the whole window. Returns `None` if the previous count leaves no room until the window ends.
+    /// Returns the number of nanoseconds from the start of a window until its previous count leaves room for `spare`
+    /// units. It is at most the whole window. Returns `None` if the previous count leaves no room until the window
+    /// ends.
     fn wait_in_window(&self, previous: u64, spare: u64) -> Option<u64> {
         // The previous count fits in full.
         if previous == 0 || previous <= spare {
             return Some(0);
         }
-        // Under `strict` the previous count counts in full until the window ends.
+        // Under `strict` the previous window counts in full until the window ends.
         if self.rounding == Rounding::Strict {
             return None;
         }
-        // previous * (W - e) <= allowance, for the least e. The quotient is at most W.
+        // Finds the least e for which previous * (W - e) <= allowance. The quotient is at most W.
         let covered = self.allowance(spare) / u128::from(previous);
         let covered = u64::try_from(covered).unwrap_or(u64::MAX).min(self.window.get());
         Some(self.window.get() - covered)
@@ -212,14 +215,16 @@ impl SlidingWindow {
             window_start_ns(at_ns, self.window.get(), turned.ahead.saturating_add(windows))
         };
         let spare = self.limit - cost;
-        // The cost fits in the current window, if only the previous count stands in the way.
+        // If the current count leaves room for the cost, the cost may fit in the current window, when enough of the
+        // previous count has left.
         let here = spare
             .checked_sub(turned.current)
             .and_then(|spare| self.wait_in_window(turned.previous, spare));
         if let Some(wait_ns) = here {
             return start(0).saturating_add(wait_ns);
         }
-        // Otherwise it fits in the next window, where the current count has become the previous one, or after that.
+        // Otherwise the cost fits in the next window, where the current count has become the previous count, or at the
+        // end of that window.
         match self.wait_in_window(turned.current, spare) {
             Some(wait_ns) => start(1).saturating_add(wait_ns),
             None => start(2),

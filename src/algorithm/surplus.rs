@@ -1,14 +1,15 @@
 //! The *surplus* of a word: units that its key has spent under an earlier quota and that the quota in force cannot
 //! count.
 //!
-//! A limit of 100 that is lowered to 1 finds keys that have spent 100. Their words count 1 of them from then on, so
-//! that a key waits for one unit of the new quota and no longer; the other 99 are its surplus. No decision looks at it.
-//! If the limit is raised again while these units would still count under the quota under which they were spent, the
-//! key owes them again. So a limit that goes to and fro never gives more than the largest limit that was in force.
+//! If a limit of 100 is lowered to 1, some keys have already spent 100 units. From then on the word of such a key
+//! counts 1 of these units, so that the key waits for one unit of the new quota and no longer. The other 99 units are
+//! its surplus. No decision reads the surplus. If the limit is raised again while these units would still count under
+//! the quota under which they were spent, the key owes them again. So a limit that is changed back and forth never
+//! admits more than the largest limit that was in force.
 //!
 //! # How long it counts, and how much of it
-//! [`Former`] has the quota under which a surplus was spent, and the instant T at which the quota that cut it off came
-//! into force. At an instant `t`, this part of a surplus of `e` units still counts:
+//! [`Former`] has the quota under which a surplus was spent, and the instant T at which another quota replaced that
+//! quota. At an instant `t`, this part of a surplus of `e` units still counts:
 //!
 //! ```text
 //! GCRA, and GCRA since T    e - max(0, R * (t - T) - r * (t - T - idle))   R the rate before T, r the one since
@@ -16,43 +17,44 @@
 //! ```
 //!
 //! where `idle` is the time for which the key has owed nothing. The first line is exact as long as the key's debt has
-//! not drained since T. Otherwise it gives too much, and never too little. Let C be the units charged since T, and r no
-//! more than R. The word's debt is at least `b' + C - r * (t - T)`, where b' is its debt at T. A word that had stayed
-//! under the former quota would owe at most `b' + e + C - R * (t - T)`, or as much as the key's word if that owes more.
-//! So the difference of these two debts is at most `e - (R - r) * (t - T)`. If the debt was paid `idle` ago, C is at
-//! most `r * (t - T - idle) - b'`.
+//! not drained completely since T. After that it may count too many units, and never too few. This is the proof. Let C
+//! be the number of units charged since T, and let r be at most R. The word's debt is at least `b' + C - r * (t - T)`,
+//! where b' is its debt at T. A word that had stayed under the former quota would owe at most `b' + e + C - R * (t -
+//! T)`, or at most as much as the key's word, whichever is more. So the two debts differ by at most `e - (R - r) * (t -
+//! T)`. If the key's debt had drained a time `idle` ago, C is at most `r * (t - T - idle) - b'`.
 //!
 //! # How it is kept
-//! A word keeps its surplus in the bits that its quota leaves free beside tag, index, time and counts. There is at
-//! least one such bit. The surplus is a number of steps, rounded up. With b bits a step is the largest surplus there
-//! can be, divided by `2^b - 1` and rounded up. So a limit that goes to and fro may give up to a step less, and never
-//! more.
+//! A word keeps its surplus in the bits that its tag, index, time and counts leave free. There is at least one such
+//! bit. The surplus is a number of steps, rounded up. With b bits a step is the largest possible surplus divided by
+//! `2^b - 1`, rounded up. So a limit that is changed back and forth may admit up to a step less than without the
+//! change, and never more.
 
 use super::{Decides, Gcra, Held, Kernel};
 use crate::sync::{Fault, planted};
 
-/// The quota under which the surplus of words was spent, and the change that cut it off.
+/// The quota under which the surplus of words was spent, and the change that replaced this quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Former {
     pub(crate) kernel: Kernel,
-    /// The instant of the change: the quota of the words with this surplus came into force then.
+    /// The instant of the change, at which the next quota came into force.
     pub(crate) at_ns: u64,
     /// The instant from which units that were spent before the change do not count any more.
     pub(crate) until_ns: u64,
-    /// No word has a larger surplus.
+    /// The largest surplus that a word can have.
     pub(crate) most: u64,
 }
 
 impl Former {
     /// Describes the surplus that the words of a quota may have under another quota, which replaces it at `at_ns`.
-    /// `kernel` is the arithmetic of the replaced quota, and `most` is the most units that one of its words counts.
-    /// `former` describes the surplus that its words already have, if the replaced quota has itself replaced another
-    /// quota.
+    /// `kernel` is the arithmetic of the replaced quota, and `most` is the largest number of units that one of its
+    /// words can count. If the replaced quota had itself replaced another quota, `former` describes the surplus from
+    /// that earlier change.
     pub(crate) fn of(kernel: Kernel, most: u64, former: Option<Self>, at_ns: u64) -> Self {
         let until_ns = kernel.idle_ns(kernel.full(at_ns), at_ns);
         let own = Self { kernel, at_ns, until_ns, most };
         match former.filter(|former| former.until_ns > at_ns) {
-            // Units that were cut off earlier still count. The quota with the larger limit of the two is kept for them.
+            // The surplus of the earlier change still counts. Only one of the two quotas can be kept, and it is the one
+            // with the larger limit.
             Some(former) => Self {
                 kernel: if former.kernel.limit() > kernel.limit() { former.kernel } else { kernel },
                 until_ns: until_ns.max(former.until_ns),
@@ -65,12 +67,12 @@ impl Former {
 
     /// True if units that were spent before the change do not count any more.
     pub(crate) fn is_over(&self, at_ns: u64) -> bool {
-        // At this instant no unit of the former quota counts any more, or a test plants this mistake.
+        // The second condition is true only in a test that plants this fault.
         at_ns >= self.until_ns || planted(Fault::SurplusForgotten)
     }
 
-    /// Returns how many of the `units` that were cut off still count at `at_ns`. The word is `held` at that instant,
-    /// and `since` is the quota that replaced the former one. A unit has `parts` parts; the answer is in parts, rounded
+    /// Returns how many of the `units` of a surplus still count at `at_ns`. The word is `held` at that instant, and
+    /// `since` is the quota that replaced the former quota. A unit has `parts` parts; the answer is in parts, rounded
     /// up.
     pub(crate) fn left(
         &self,
@@ -87,21 +89,21 @@ impl Former {
         let (Kernel::Gcra(former), Kernel::Gcra(since)) = (&self.kernel, since) else {
             return whole(self.counted(units, at_ns));
         };
-        // Converts ticks of a quota into parts, rounded down. None of these products comes near the end of 128 bits:
-        // the ticks since a change are no more than pass while a debt drains, and a word has room for those.
+        // Converts ticks of a quota into parts, rounded down. These products stay far below 2^128: the change is no
+        // longer ago than a debt takes to drain, and a word has room for the ticks of that time.
         let of = |ticks: u64, gcra: &Gcra| whole(ticks) / u128::from(gcra.unit_ticks());
         let drained = of(former.passed(self.at_ns, at_ns), former);
-        // The drain of the word's own debt must not come out too small. The clock and `of` round down, so a tick is
-        // added before the conversion and a part after it.
+        // The number of parts that have drained from the word's own debt must not be too small. The clock and `of` both
+        // round down, so a tick is added before the conversion and a part after it.
         let own = of(since.passed(self.at_ns, at_ns).saturating_add(1), since) + 1;
         let idle = if held.ahead == 0 { of(held.behind, since) } else { 0 };
         whole(units).saturating_sub((drained + idle).saturating_sub(own))
     }
 
-    /// Returns how many of the `units` a word of the former quota would still count, if it had been charged with them
-    /// at the instant at which they were cut off.
+    /// Returns how many of the `units` would still count in a word of the former quota, if they had been charged at the
+    /// instant of the change.
     fn counted(&self, units: u64, at_ns: u64) -> u64 {
-        // A window's count has no room for more than its limit.
+        // The count of a window has room for no more than the limit.
         let charged = units.min(self.kernel.limit());
         let moment = self.kernel.moment(self.at_ns);
         let word = self.kernel.charge_up_to(Held::IDLE, moment, charged, self.kernel.limit_count());
@@ -114,13 +116,14 @@ impl Former {
 }
 
 impl Kernel {
-    /// A word that holds all of the limit, charged at an instant and seen from there.
+    /// A word whose whole limit was charged at an instant, as it is seen from that instant.
     fn full(&self, at_ns: u64) -> Held {
         let moment = self.moment(at_ns);
         self.charge_up_to(Held::IDLE, moment, self.limit(), self.limit_count())
     }
 
-    /// The limit, in the unit of the `most` of [`charge_up_to`](Self::charge_up_to).
+    /// The limit in the unit that [`charge_up_to`](Self::charge_up_to) takes for `most`: ticks for GCRA, units for
+    /// windows.
     fn limit_count(&self) -> u64 {
         match self {
             Self::Gcra(gcra) => gcra.burst_ticks(),
@@ -129,30 +132,30 @@ impl Kernel {
     }
 }
 
-/// Stores a number of units in a few bits, by counting in steps: the fewer the bits, the larger the step.
+/// Stores a number of units in a few bits, as a number of steps. The fewer bits there are, the larger is a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SurplusScale {
     most: u64,
     step: u64,
 }
 
-/// More bits would make the steps finer than necessary.
+/// The largest number of bits for a surplus. More bits would make the steps finer than necessary.
 pub(crate) const SURPLUS_BITS_MAX: u32 = 16;
 
 impl SurplusScale {
     /// Returns `None` if there is no bit for a surplus.
     pub(crate) fn new(bits: u32, most: u64) -> Option<Self> {
-        // The steps that the bits can hold.
+        // The largest number of steps that the bits can hold.
         let steps = (1 << bits.min(SURPLUS_BITS_MAX)) - 1;
         (steps > 0).then(|| Self { most, step: most.div_ceil(steps).max(1) })
     }
 
-    /// Returns the number of steps for this number of units, rounded up. More units than `most` are taken as `most`.
+    /// Returns the number of steps for this number of units, rounded up. A number above `most` is treated as `most`.
     pub(crate) fn code(self, units: u64) -> u64 {
         units.min(self.most).div_ceil(self.step)
     }
 
-    /// Returns the units that a number of steps stands for.
+    /// Returns the number of units for which a number of steps stands.
     pub(crate) fn units(self, code: u64) -> u64 {
         code.saturating_mul(self.step).min(self.most)
     }
@@ -189,7 +192,7 @@ mod tests {
         assert_eq!(record.until_ns, 1_100 * SECOND);
         let busy = Held { ahead: 1, ..Held::IDLE };
         let left = |later: u64, held| record.left(90, (1_000 + later) * SECOND, &since, held, 256);
-        // Nine units drain in ten seconds. A tick more is left for the rounding of each rate.
+        // Nine units drain in ten seconds. Each rate is rounded, so one tick more is left.
         assert_eq!(
             [0, 10, 50].map(|later| left(later, busy)),
             [90 << 8, (81 << 8) + 2, (45 << 8) + 2]

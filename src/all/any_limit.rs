@@ -1,4 +1,4 @@
-//! [`AnyLimit`]: a limit for `check_all`, in whatever stores it.
+//! [`AnyLimit`]: a limit for `check_all`, in any kind of store.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::striped::StripedLimiter;
 use crate::sync::{Fault, planted};
 use crate::verb::Verb;
 
-/// A limit in whatever stores it.
+/// A limit in any kind of store.
 #[derive(Clone, Copy)]
 pub enum AnyLimit<'a> {
     #[doc(hidden)]
@@ -53,7 +53,7 @@ impl<'a> From<KeyCells<'a>> for AnyLimit<'a> {
 }
 
 impl AnyLimit<'_> {
-    /// The clock of a limit that is about to be asked at its own time.
+    /// The clock of a limit, for a request that is decided at the time of this clock.
     #[inline(always)]
     pub(super) fn clock_to_read(&self) -> &Clock {
         match self {
@@ -64,14 +64,14 @@ impl AnyLimit<'_> {
         }
     }
 
-    /// True if the limit gives back what it was charged: see the header of `all.rs`.
+    /// True if a charge can be undone, which is so for all limits but sketches: see the top of `all.rs`.
     pub(super) fn gives_back(&self) -> bool {
         !matches!(self, Self::Cells(_)) || planted(Fault::SketchChargedInTurn)
     }
 
     pub(super) fn peek(&self, cost: u64, now: Timestamp) -> Decision {
         match self {
-            // This takes the slow path, so that the fast path is not compiled twice.
+            // This calls the slow path, so that the fast path is compiled only once.
             Self::Word(Limit::Key(place)) => place.peek(cost, now),
             Self::Word(limit) => limit.decide(cost, Some(now), false),
             Self::Stripes(stripes) => stripes.decide(cost, Some(now), false),
@@ -100,7 +100,7 @@ impl Store for AnyLimit<'_> {
     fn refuse(&self, cost: u64, at: Option<Timestamp>) -> Option<Decision> {
         match self {
             Self::Word(limit) => limit.refuse(cost, at),
-            // Only a word can count denials.
+            // Only the policy of a word can count denials.
             Self::Stripes(_) | Self::Cells(_) => None,
         }
     }

@@ -1,4 +1,4 @@
-//! [`JointDecision`]: one answer for several limits; and [`JointDenial`], which names the one that denied.
+//! [`JointDecision`]: one answer for several limits; and [`JointDenial`], which names the limit that denied.
 
 use std::fmt;
 
@@ -27,14 +27,14 @@ pub struct JointDecision {
 }
 
 impl JointDecision {
-    /// True if the request may go. Then every limit was charged; otherwise none was.
+    /// True if the request is admitted. Then every limit was charged; otherwise none was.
     #[must_use]
     pub fn is_allowed(&self) -> bool {
         self.answer.as_ref().is_none_or(|(_, decision)| decision.is_allowed())
     }
 
-    /// The claim that denied, counted from 0. If several did, it is the one with the longest wait. `None` if the
-    /// request was admitted.
+    /// The index of the claim that denied, counted from 0. If several claims denied, it is the claim with the longest
+    /// wait. `None` if the request was admitted.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota, check_all};
@@ -48,8 +48,8 @@ impl JointDecision {
         decision.is_denied().then_some(*index)
     }
 
-    /// The claim whose [`decision`](JointDecision::decision) is reported, counted from 0, whether it admits or denies.
-    /// Use it for answers that name the limit. `None` only if there were no claims.
+    /// The index of the claim whose [`decision`](JointDecision::decision) is reported, counted from 0. The decision may
+    /// be an admission or a denial. Use it for answers that name the limit. `None` only if there were no claims.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota, check_all};
@@ -63,15 +63,15 @@ impl JointDecision {
         self.answer.as_ref().map(|(index, _)| *index)
     }
 
-    /// The one decision that answers for all limits. If some limits denied, it is that of the limit with the longest
-    /// wait among them. Otherwise it is that of the limit with the fewest units left. Each claim has its own charge, in
-    /// its [`take_permit`](crate::Claim::take_permit).
+    /// The one decision that answers for all limits. If some limits denied, it is the denial with the longest wait.
+    /// Otherwise it is the decision of the limit with the fewest units left. The charge of each limit is in its claim:
+    /// see [`take_permit`](crate::Claim::take_permit).
     #[must_use]
     pub fn decision(&self) -> Option<&Decision> {
         self.answer.as_ref().map(|(_, decision)| decision)
     }
 
-    /// The one decision that answers for all, for code that keeps one. Its permit gives nothing back: each claim has
+    /// The one decision that answers for all limits, by value. Its permit gives nothing back, since each claim holds
     /// its own charge.
     #[must_use]
     pub fn into_decision(self) -> Option<Decision> {
@@ -103,12 +103,12 @@ impl JointDecision {
         }
     }
 
-    /// Keeps the decision that answers for both: this one, or that of the claim `index`.
+    /// Keeps the decision that answers for both: the present answer, or the decision of the claim `index`.
     fn or(self, index: usize, decision: Decision) -> Self {
         let Some((_, answer)) = &self.answer else {
             return Self { answer: Some((index, decision)) };
         };
-        // Between equals the first stays.
+        // If both are equal, the first stays.
         let weightier = match (answer, &decision) {
             (Decision::Denied(longest), Decision::Denied(denial)) => wait(denial) > wait(longest),
             (Decision::Allowed(_), Decision::Allowed(_)) => {
@@ -120,8 +120,8 @@ impl JointDecision {
     }
 }
 
-/// The answer of limits that were decided together elsewhere, such as in Redis, made of the decision of each claim and
-/// the claim's number, counted from 0. If several decisions answer equally, the first does.
+/// The answer of limits that were decided together elsewhere, such as in Redis, made from the index and the decision of
+/// each claim. If several decisions are equal, the first one answers.
 ///
 /// ```
 /// use tollgate::{JointDecision, Limiter, Quota};
@@ -155,7 +155,7 @@ pub struct JointDenial {
 }
 
 impl JointDenial {
-    /// The claim that denied, counted from 0.
+    /// The index of the claim that denied, counted from 0.
     #[must_use]
     pub fn index(&self) -> usize {
         self.index
@@ -168,7 +168,7 @@ impl JointDenial {
     }
 }
 
-/// For callers that need not know which limit it was.
+/// Keeps only the denial, for callers that need not know which limit denied.
 impl From<JointDenial> for Denial {
     fn from(joint: JointDenial) -> Self {
         joint.denial
@@ -183,7 +183,7 @@ impl fmt::Display for JointDenial {
 
 impl std::error::Error for JointDenial {}
 
-/// A cost that never fits counts as the longest wait.
+/// The wait of a denial. A cost that never fits has the longest wait.
 fn wait(denial: &Denial) -> std::time::Duration {
     denial.retry_after().unwrap_or(std::time::Duration::MAX)
 }

@@ -6,7 +6,7 @@ use super::*;
 use crate::undo::SKEW_NS;
 use crate::{DenialReason, KeyedLimiter, Limiter, ManualClock, Policy, Quota, WhenFull};
 
-/// One unit every 10 s, 12 at once.
+/// One unit comes back every 10 s, and 12 may be used at once.
 const SLOW: Quota = Quota::per_minute(6).burst(12);
 
 fn policy(text: &str) -> Policy {
@@ -82,10 +82,10 @@ fn under_another_charge_what_has_not_drained_is_given_back() {
     let claims =
         [limiter.entry().cost(6), keyed.entry("key").cost(6)].map(|claim| charged(claim, now));
     assert!(limiter.check_n(2).is_allowed() && keyed.check_n("key", 2).is_allowed());
-    // Two of the six units have drained. Four come back, less the part that drains in `SKEW_NS`.
+    // Two of the six units have drained. Four units come back, less the part that drains in `SKEW_NS`.
     clock.advance(Duration::from_secs(20));
     claims.iter().for_each(|claim| claim.undo());
-    // In a keyed word that part is less than a tick.
+    // In a keyed word the part that drains in `SKEW_NS` is less than a tick.
     assert_eq!(
         (limiter.entry().peek(1).remaining(), keyed.entry("key").peek(1).remaining()),
         (9, 10)
@@ -165,7 +165,7 @@ fn a_word_that_is_put_back_across_a_floor_is_read_as_it_was() {
             assert!(keyed.entry(&0).at(at(0)).check_n(3).is_allowed());
             assert!(one.entry().at(at(0)).check_n(3).is_allowed());
             let claim = charged(keyed.entry(&0).at(at(taken_s)).cost(6), at(taken_s));
-            // Other keys fill both shards, and later more keys need their cells. So the floors move on.
+            // Other keys fill both shards, and later more keys need cells. So the shards' floors rise.
             for (second, key) in (1..40).map(|n| (taken_s, n)).chain((40..80).map(|n| (later_s, n)))
             {
                 let _ = keyed.entry(&key).at(at(second)).check();
@@ -174,11 +174,12 @@ fn a_word_that_is_put_back_across_a_floor_is_read_as_it_was() {
             for second in [later_s, later_s + 7, later_s + 1_000] {
                 let found = keyed.entry(&0).at(at(second)).peek(1);
                 let told = one.entry().at(at(second)).peek(1).remaining();
-                // Under GCRA, the part of the charge that had drained by the floor stays: one unit in 10 s.
+                // Under GCRA the part of the charge that had drained by the time of the floor stays: one unit for each
+                // 10 s.
                 let is_gcra = text.starts_with("gcra");
                 let drained = if is_gcra { (later_s - taken_s).div_ceil(10).min(6) } else { 0 };
                 let left = found.remaining();
-                // The key was forgotten, since its whole charge had drained, and another key has its cell.
+                // The key may have lost its cell to another key, since its whole charge had drained.
                 let is_gone =
                     found.denial().is_some_and(|denial| denial.reason() == DenialReason::TableFull);
                 let is_right = (left..=left + drained).contains(&told) || (is_gone && told == 12);
@@ -212,7 +213,8 @@ fn a_key_that_was_new_is_idle_again_and_its_cell_can_be_taken() {
     assert!(keyed.stats().reclaimed > 0);
 }
 
-/// Between the charges time passes, so that the undo of the second leaves other bits than the first had left.
+/// Time passes between the charges, so that the undo of the second charge does not restore the bits that the first
+/// charge left.
 #[test]
 fn limits_whose_quota_may_change_are_undone_under_a_charge_that_is_undone() {
     let clock = ManualClock::new();
@@ -228,8 +230,8 @@ fn limits_whose_quota_may_change_are_undone_under_a_charge_that_is_undone() {
         let second = charged(entry.cost(4), clock.now());
         clock.advance(Duration::from_secs(1));
         second.undo();
-        // Two of the first four units have drained. One unit of the second charge has drained, and three come back: 4 +
-        // 4 - 2 - 3 units are owed.
+        // Two of the first four units have drained. One unit of the second charge has drained, and three come back. So
+        // 4 + 4 - 2 - 3 units are owed.
         assert_eq!(entry.peek(1).remaining(), 7);
         first.undo();
         // The undo gives back the two units of the first charge that have not drained, less the skew of clocks: one
@@ -249,7 +251,7 @@ fn a_claim_goes_by_its_clock_unless_its_entry_was_given_a_time() {
     assert!(!check_all(&mut claims).is_allowed());
     clock.advance(Duration::from_secs(1));
     assert!(check_all(&mut claims).is_allowed());
-    // So its charge may be given back by that clock, too.
+    // The claim read its own clock, so its charge may be given back by that clock, too.
     assert!(claims[0].own_clock);
     // A claim whose entry was given a time keeps that time.
     assert!(check_all(&mut at).is_allowed());

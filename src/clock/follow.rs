@@ -1,44 +1,46 @@
-//! [`WallFollower`]: how a clock follows the system's wall clock without ever running backward.
+//! [`WallFollower`]: lets a clock follow the system's wall clock without ever running backward.
 //!
 //! ```text
 //! reading = offset + counter * (1 - R)                     R = 1/1024, the slew
 //! ```
 //!
-//! The counter is scaled to run too slowly by R, and `offset` only grows. So a reading never runs backward, and the
-//! clock can be made slower or faster than the counter by up to R. While the clock is ahead of the wall clock, nothing
-//! is added; while it is behind, up to 2 R of the time that has passed is added. Only if it is behind by more than a
-//! second (the machine slept, or its clock was set forward), the whole difference is added at once.
+//! The counter's steps are scaled so that it runs too slowly by R, and `offset` only grows. So readings never run
+//! backward, and the clock can run slower or faster than the counter by up to R. While the clock is ahead of the wall
+//! clock, nothing is added to the offset. While it is behind, up to 2 R times the passed time is added. If it is behind
+//! by more than a second (the machine slept, or its clock was set forward), the whole difference is added at once.
 //! [`Clock::unix`](super::Clock::unix) states the bounds that follow.
 //!
 //! # Which thread asks the wall clock
-//! There is no thread for this: the first reading in each *epoch* of 2^24 steps of the counter asks. `asked` is the
-//! last epoch in which a thread asked. A thread that reads the counter in a later epoch *claims* the time in between by
-//! one compare-and-swap of `asked`. A thread whose claim fails goes on with the present offset, which is late and so
-//! admits nothing too much. No thread waits: if a claimant stops before it has corrected the offset, the clock stays
-//! late until the next claim, which is an epoch later.
+//! There is no thread for this: the first reading in each *epoch* of 2^24 steps of the counter asks the wall clock.
+//! `asked` is the last epoch in which a thread asked. A thread that reads the counter in a later epoch *claims* the
+//! time in between by one compare-and-swap of `asked`. A thread whose claim fails uses the present offset. Its reading
+//! is late, which never admits too much. No thread waits: if a thread stops between its claim and its correction, the
+//! clock stays late until the next claim, an epoch later.
 //!
 //! # Why readings never run backward
-//! For a thread the counter does not run back, and neither does the offset. Only `fetch_max` changes the offset, and if
-//! one load happens before another, the later load finds the same or a newer value (coherence), whatever their memory
-//! ordering. Let one reading return before another begins, on any two threads, *and let the second thread know it*.
-//! Then the second reading is no less, as far as the counter itself agrees between cores. A claim and its correction
-//! need not be seen together: a thread that sees `asked` without the new offset reads a late time, and a thread that
-//! sees the new offset without `asked` tries a claim that fails.
+//! Within a thread neither the counter nor the offset runs backward. Only `fetch_max` changes the offset, and if one
+//! load happens before another, the later load finds the same or a newer value (coherence), whatever their memory
+//! ordering. Now take two readings in any two threads, where the first returns before the second begins *and the second
+//! thread has synchronised with the first*. Then the second reading is no less than the first, up to the difference
+//! between the counters of the two cores. Other threads need not see a claim and its correction together: a thread that
+//! sees `asked` without the new offset reads a late time, and a thread that sees the new offset without `asked` tries a
+//! claim that fails.
 //!
 //! # Why the clock is never corrected twice for one time
-//! Claims follow each other at `asked`, so the epochs that they cover do not overlap, and each epoch adds at most 2 R
-//! of its length, once. A step to the wall clock does not add up over threads: its target is `wall - counter`, the same
-//! in every thread. The wall clock is read *before* the counter, so a delay between the two makes a claimant's target
+//! All claims are changes of `asked`, so their epochs do not overlap, and each epoch adds at most 2 R of its length,
+//! once. Jumps to the wall clock by several threads do not add up: their target is `wall - counter`, which is the same
+//! in every thread. The wall clock is read *before* the counter, so a delay between these two readings makes the target
 //! too low, never too high.
 //!
 //! # A counter that begins anew
-//! Some machines lose their counter while they sleep: it is then before `asked` by far more than cores differ. A second
-//! reading distinguishes this from a thread that was held up after it had read the counter. From then on the clock
-//! counts by the system's monotonic clock, in the same way (`spare`). `asked` becomes [`LOST`], which no reading
-//! passes. Before that the offset of the spare is raised to a time that no reading of the counter exceeds, so that time
-//! goes on from there. A claimant that corrects the old offset after that may have read a later time. So each reading
-//! of the spare is raised to the latest time that is possible under the old offset, as the reading thread finds this
-//! offset.
+//! On some machines the counter starts again from 0 when they sleep: its reading is then far further behind `asked`
+//! than cores differ. A thread that was held up after it had read the counter finds the same, so the thread reads the
+//! counter a second time to tell the two cases apart. After a loss the clock uses the system's monotonic clock as its
+//! counter, in the same way (`spare`). `asked` becomes [`LOST`], which is above the epoch of every reading. Before that
+//! the offset of the spare is raised to a time that no reading of the counter exceeds, so that time continues from
+//! there. A thread with an earlier claim may still correct the old offset after that, and return a later time. So each
+//! reading of the spare is raised to the latest time that is possible with the old offset, which the thread loads again
+//! for this.
 
 use std::time::{Instant, SystemTime};
 
@@ -48,34 +50,34 @@ use super::steps::{ONE_STEP_A_NS, StepScale};
 use super::timestamp::{LATEST_NS, Timestamp, saturating_nanos};
 use crate::sync::{AtomicU64, Fault, Ordering, planted};
 
-/// An epoch in steps of the counter, as a power of two: 3 ms at 5 GHz, and 17 ms where a step is a nanosecond. Reading
-/// the wall clock takes up to a microsecond if it is a system call, which is three parts in ten thousand of the
-/// shortest epoch. In between a reading may be late by R of an epoch, 17 us.
+/// The number of steps in an epoch, as a power of two. An epoch is 3 ms at 5 GHz, and 17 ms if a step is a nanosecond.
+/// Reading the wall clock takes up to a microsecond if it is a system call, which is three parts in ten thousand of the
+/// shortest epoch. Within an epoch a reading may be late by R of the epoch's length: 17 us.
 const EPOCH_BITS: u32 = 24;
 
-/// R = 2^-10 = 977 parts in a million. Systems slew their clocks by up to 500, and counters are wrong by less than
-/// 100, so nearly 400 are left to catch up with.
+/// R = 2^-10 = 977 parts in a million. Systems slew their clocks by up to 500 parts, and counters are wrong by less
+/// than 100, so nearly 400 are left for catching up.
 const SLEW_BITS: u32 = 10;
 
-/// A clock that would still be behind by more than this is set forward at once. Leap seconds, and errors that NTP
-/// slews, are smaller.
+/// A clock that is behind by more than this, even after its normal correction, is set forward at once. Leap seconds,
+/// and errors that NTP slews, are smaller.
 const STEP_NS: u64 = 1_000_000_000;
 
-/// The most by which the counters of cores may differ. In practice they differ by microseconds.
+/// The largest difference between the counters of cores that is accepted. In practice they differ by microseconds.
 const SKEW_NS: u64 = 1_000_000_000;
 
-/// The value of `asked` after the counter has begun anew.
+/// The value of `asked` after the counter has started again from 0.
 const LOST: u64 = u64::MAX;
 
-/// This is added to the epoch of a counter whose steps are longer than a nanosecond. So no reading is in the epoch, and
-/// each reading takes the longer way.
+/// This is added to the `asked` of a counter whose steps are a nanosecond or longer. So `asked` equals the epoch of no
+/// reading, and each reading takes the slow path.
 const SLOW: u64 = 1 << 63;
 
-/// A clock that follows the system's. All clones of a clock share one.
+/// The state of a clock that follows the system's wall clock. All clones of a clock share it.
 pub(super) struct WallFollower {
-    /// Time by the counter.
+    /// The time that is computed from the counter.
     track: Track,
-    /// Time by the system's monotonic clock, used once the counter is lost.
+    /// The time that is computed from the system's monotonic clock, which is used after the counter is lost.
     spare: Track,
     counter: quanta::Clock,
     /// The value of `asked` when the counter was lost.
@@ -83,36 +85,37 @@ pub(super) struct WallFollower {
     outside: Outside,
 }
 
-/// The state of a clock.
+/// A counter's scale, and the offset that is added to it.
 struct Track {
     /// The epoch of the last claim, or [`LOST`].
     asked: AtomicU64,
     offset: AtomicU64,
     steps: StepScale,
-    /// The length of an epoch in steps, as a power of two.
+    /// The number of steps in an epoch, as a power of two.
     bits: u32,
     /// [`SLOW`], or nothing.
     mark: u64,
-    /// The most epochs by which cores may differ.
+    /// The largest number of epochs by which the counters of cores may differ.
     skew: u64,
 }
 
 impl Track {
-    /// A track for a counter of which 2^48 steps take `scale` nanoseconds.
+    /// A track for a counter whose 2^48 steps take `scale` nanoseconds.
     fn new(scale: u64) -> Self {
-        // The steps count from 0: subtracting an origin would cost each reading two instructions.
+        // The origin is 0, since subtracting another origin would cost each reading two instructions.
         let steps = StepScale::new(0, scale - (scale >> SLEW_BITS));
         // The length of a step in nanoseconds, rounded down.
         let longer = scale / ONE_STEP_A_NS;
         let bits = EPOCH_BITS.saturating_sub(u64::BITS - longer.leading_zeros());
-        // Slow counters take the longer way anyway, so their epochs may have a length of their own.
+        // Slow counters take the slow path anyway, so their epochs may have another number of steps.
         let (bits, mark) = if steps.is_slow() { (bits, SLOW) } else { (EPOCH_BITS, 0) };
         let skew = SKEW_NS / steps.length_ns(1 << bits).max(1) + 1;
         let (asked, offset) = (AtomicU64::new(mark), AtomicU64::new(0));
         Self { asked, offset, steps, bits, mark, skew }
     }
 
-    /// The same track, set to read `now_ns` where the counter reads `raw`, or more if the counter alone gives more.
+    /// The same track, set to give `now_ns` when the counter reads `raw`. It gives more if the counter alone gives
+    /// more.
     fn begun_at(self, raw: u64, now_ns: u64) -> Self {
         let offset_ns = now_ns.saturating_sub(self.steps.ns(raw));
         let (asked, offset) = (raw >> self.bits | self.mark, AtomicU64::new(offset_ns));
@@ -120,19 +123,19 @@ impl Track {
     }
 
     fn at(&self, raw: u64) -> u64 {
-        // Relaxed: the offset may be newer or older than `asked`, but it only grows. See the head.
+        // Relaxed: the offset may be newer or older than `asked`, but it only grows. See the top of this file.
         self.offset.load(Ordering::Relaxed).wrapping_add(self.steps.ns(raw))
     }
 
-    /// Claims the epochs since the last claim, until this one. The error is the value that another thread has written
-    /// to `asked`.
+    /// Claims the epochs from the last claim to this epoch. The error is the value of `asked` that another thread has
+    /// written.
     fn claim(&self, asked: u64, epoch: u64) -> Result<(), u64> {
         if planted(Fault::CorrectedByAll) {
-            // Relaxed: planted, as below.
+            // Relaxed: this is a planted fault.
             self.asked.store(epoch, Ordering::Relaxed);
             return Ok(());
         }
-        // Relaxed: a claim publishes nothing. Acquire where it fails: `LOST` may be found.
+        // Relaxed: a claim publishes nothing. Acquire on failure, since the value may be `LOST`.
         let found = self.asked.compare_exchange(asked, epoch, Ordering::Relaxed, Ordering::Acquire);
         found.map(|_| ())
     }
@@ -140,19 +143,19 @@ impl Track {
     /// Raises the offset, and returns its new value.
     fn raise(&self, offset_ns: u64) -> u64 {
         if planted(Fault::CorrectionOverwritten) {
-            // Relaxed: planted, as below.
+            // Relaxed: this is a planted fault.
             self.offset.store(offset_ns, Ordering::Relaxed);
             return offset_ns;
         }
-        // Relaxed: it orders nothing but itself, and never falls.
+        // Relaxed: the offset orders no other memory, and it never falls.
         self.offset.fetch_max(offset_ns, Ordering::Relaxed).max(offset_ns)
     }
 }
 
-/// The readings of the system.
+/// The readings of the system's clocks.
 enum Outside {
     System(Instant),
-    /// The readings that a test sets: the wall clock, and the monotonic clock.
+    /// The readings of a wall clock and a monotonic clock that a test sets.
     #[cfg(any(test, loom))]
     Told([ManualClock; 2]),
 }
@@ -198,20 +201,20 @@ impl WallFollower {
     }
 
     fn new(counter: quanta::Clock, outside: Outside, least_ns: u64) -> Self {
-        // The reading is cut, as every later target is. Otherwise a clock that begins beyond the latest time would stay
-        // ahead for ever.
+        // The first reading is cut to the latest time, as every later target is. Otherwise a clock that begins after
+        // the latest time would stay ahead for ever.
         let now_ns = outside.wall_ns().min(LATEST_NS).max(least_ns);
         let track = Track::new(StepScale::scale_of(&counter)).begun_at(counter.raw(), now_ns);
         let (spare, left) = (Track::new(ONE_STEP_A_NS), AtomicU64::new(0));
         Self { track, spare, counter, left, outside }
     }
 
-    /// The counter that it reads, and the scale of its steps.
+    /// The counter of this follower, and the scale of its steps.
     pub(super) fn counter(&self) -> (quanta::Clock, StepScale) {
         (self.counter.clone(), self.track.steps)
     }
 
-    /// The wall clock's reading at this moment, which may be less than before.
+    /// The present reading of the wall clock, which may be less than an earlier one.
     pub(super) fn wall_ns(&self) -> u64 {
         self.outside.wall_ns()
     }
@@ -219,7 +222,7 @@ impl WallFollower {
     /// The time of a reading `raw` of the counter.
     #[inline(always)]
     pub(super) fn at(&self, raw: u64, steps: &StepScale) -> u64 {
-        // Relaxed: `asked` is compared with nothing else that this thread has loaded. See the head.
+        // Relaxed: `asked` is compared with nothing else that this thread has loaded. See the top of this file.
         if raw >> EPOCH_BITS != self.track.asked.load(Ordering::Relaxed) {
             return self.ask_at(raw);
         }
@@ -233,42 +236,44 @@ impl WallFollower {
         self.read(&self.track, raw, || self.counter.raw()).unwrap_or_else(|| {
             let clock = || self.outside.monotonic_ns();
             let spare_ns = self.read(&self.spare, clock(), clock);
-            // It would be `None` only if the monotonic clock were lost, too. Then time stands still.
+            // This is `None` only if the monotonic clock is lost, too. Then time stands still.
             let spare_ns = spare_ns.unwrap_or(0);
             if planted(Fault::SpareBelowCounter) { spare_ns } else { spare_ns.max(self.max_ns()) }
         })
     }
 
-    /// A time that no reading of the lost counter exceeds. Each reading was in no later epoch than the `asked` that
-    /// it found, and used an offset that this thread finds, too, if it knows of the reading.
+    /// A time that no reading of the lost counter exceeds. Each such reading was in no later epoch than `asked` at that
+    /// time. It used an offset that is no larger than the offset here, if this thread has synchronised with the thread
+    /// of the reading.
     fn max_ns(&self) -> u64 {
-        // Relaxed: published by `LOST`, which this thread has found or is about to write.
+        // Relaxed: `LOST` publishes this value, and this thread has found `LOST` or is about to write it.
         let end = (self.left.load(Ordering::Relaxed) + 1) << self.track.bits;
         self.track.at(end)
     }
 
-    /// Reads a clock, and corrects it if no thread has in this epoch. `None` if its counter is lost.
+    /// Reads a clock, and corrects it if no thread has corrected it in this epoch. `None` if its counter is lost.
     fn read(&self, track: &Track, mut raw: u64, counter: impl Fn() -> u64) -> Option<u64> {
         // Acquire pairs with the release of `LOST`: a thread that finds `LOST` also finds the offset of the spare.
         let mut asked = track.asked.load(Ordering::Acquire);
-        // The loop repeats only if another thread has claimed in between.
+        // The loop repeats only if another thread has changed `asked` meanwhile.
         while asked != LOST {
             let last = asked & !track.mark;
             if raw >> track.bits < last {
-                // This thread may have been held up after it had read the counter, while others claimed. A second
-                // reading is not before their claims.
+                // This thread may have been held up after it had read the counter, while other threads made claims. A
+                // second reading is not before those claims.
                 raw = counter();
             }
             let epoch = raw >> track.bits;
-            // If the counter is far behind, it has begun anew. If it is in a later epoch, this thread may ask the wall
-            // clock. Otherwise the offset is good.
+            // If the counter is far behind, it has started again from 0. If it is in a later epoch, this thread tries
+            // to claim that epoch. Otherwise the offset is used as it is.
             let outcome = if last.saturating_sub(epoch) > track.skew {
                 self.leave_counter(asked).map(|()| None)
             } else if epoch > last {
                 let claimed = track.claim(asked, epoch | track.mark);
                 claimed.map(|()| Some(self.correct(track, epoch - last, raw, &counter)))
             } else {
-                // A thread has asked in this epoch, or this core's counter is a little behind another's.
+                // A thread has already asked in this epoch, or this core's counter is a little behind that of another
+                // core.
                 Ok(Some(track.at(raw)))
             };
             match outcome {
@@ -282,23 +287,25 @@ impl WallFollower {
     /// Corrects the offset by the wall clock, for the epochs that this thread has claimed, and reads the clock.
     fn correct(&self, track: &Track, epochs: u64, raw: u64, counter: impl Fn() -> u64) -> u64 {
         let wall_ns = self.outside.wall_ns().min(LATEST_NS);
-        // If the counter has begun anew since the claim, the claim's own reading is the best one.
+        // If the counter has started again from 0 since the claim, the reading `raw` of the claim is used.
         let target_ns = wall_ns.saturating_sub(track.steps.ns(counter().max(raw)));
         let slew_ns = track.steps.length_ns(epochs << track.bits) >> (SLEW_BITS - 1);
-        // Relaxed: a stale offset is smaller, and so is the new one that follows from it, which `raise` then drops.
+        // Relaxed: an old offset is smaller, so the new offset that is computed from it may be too small, and `raise`
+        // never lowers the offset.
         let found_ns = track.offset.load(Ordering::Relaxed);
         let behind_ns = target_ns.saturating_sub(found_ns);
-        // A smaller difference is a leap second or an error that NTP is about to slew, not time that the machine
-        // slept.
+        // A smaller difference comes from a leap second or an error that NTP slews, and not from a sleep of the
+        // machine.
         let is_far = behind_ns.saturating_sub(slew_ns) > STEP_NS;
         let more_ns = if is_far { behind_ns } else { behind_ns.min(slew_ns) };
         track.raise(found_ns.saturating_add(more_ns)).wrapping_add(track.steps.ns(raw))
     }
 
-    /// Goes over to the spare. The error is the value that another thread has written to `asked` meanwhile.
+    /// Switches from the counter to the spare. The error is the value of `asked` that another thread has written
+    /// meanwhile.
     fn leave_counter(&self, asked: u64) -> Result<(), u64> {
         let (track, spare) = (&self.track, &self.spare);
-        // These three are Relaxed, since the exchange below publishes them.
+        // The three updates are Relaxed, since the exchange below publishes them.
         self.left.fetch_max(asked & !track.mark, Ordering::Relaxed);
         let now_ns = self.outside.monotonic_ns();
         spare.asked.fetch_max(now_ns >> spare.bits, Ordering::Relaxed);

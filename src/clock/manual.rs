@@ -34,7 +34,7 @@ impl ManualClock {
     #[inline]
     #[must_use]
     pub fn now(&self) -> Timestamp {
-        // Relaxed: a time orders nothing but itself; limiters take any order of readings.
+        // Relaxed: the time orders no other memory, and limiters accept readings in any order.
         Timestamp(self.now_ns.load(Ordering::Relaxed))
     }
 

@@ -1,14 +1,14 @@
-//! [`OneReading`]: all limits of one request see the same instant.
+//! [`OneReading`]: one reading of the machine's counter, so that all limits of a request see the same instant.
 
 use std::time::Instant;
 
 use super::{Clock, ClockSource, OtherSource, Timestamp, counted, system_at, unix_at};
 
-/// One reading of the machine's clocks for all limits of one request: reading a clock takes longer than computing a
-/// limit's time from a reading. The next request takes its own reading.
+/// One reading of the machine's counter for all limits of one request. Reading the counter takes longer than computing
+/// the time of a limit's clock from that reading. The next request makes a new reading.
 ///
-/// The clocks of a request may have different origins, and some follow the wall clock: each gives its own time for
-/// the same instant. A limit cannot tell this from a thread that was held up between its reading and its decision.
+/// The clocks of a request may have different origins, and some follow the wall clock, so each clock gives another time
+/// for the same instant. To a limit this looks like a thread that was held up between its reading and its decision.
 #[derive(Debug, Default)]
 pub(crate) struct OneReading {
     raw: Option<u64>,
@@ -19,7 +19,7 @@ impl OneReading {
     #[inline]
     pub(crate) fn of(&mut self, clock: &Clock) -> Timestamp {
         match &clock.0 {
-            // All clocks read the one counter that `quanta` has found. Those of models have counters of their own.
+            // All clocks read the one counter that `quanta` has found. The clocks of models have counters of their own.
             ClockSource::Counter { counter, steps, offset_ns } if !cfg!(loom) => {
                 counted(*self.raw.get_or_insert_with(|| counter.raw()), steps, *offset_ns)
             }
@@ -47,7 +47,7 @@ mod tests {
         };
         let mut reading = OneReading::default();
         for clock in &clocks {
-            // The two readings are of one instant. Before the next pair, time passes.
+            // The two readings from `reading` are of the same instant, although time passes between them.
             let (first, before) = (reading.of(clock), clock.now());
             while clock.now() == before {}
             assert_eq!(reading.of(clock), first);
@@ -55,7 +55,7 @@ mod tests {
         }
         let ahead = later(&clocks[0]);
         let [own, other] = [&clocks[0], &ahead].map(|clock| reading.of(clock));
-        // The reading is older than this clock, which tells no time before its beginning.
+        // The reading was made before this clock began, and a clock gives no time before its beginning.
         assert!(other >= own, "{other:?} {own:?}");
     }
 

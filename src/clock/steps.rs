@@ -1,45 +1,46 @@
 //! [`StepScale`]: converts a counter's steps to nanoseconds.
 
-/// A step is counted in 2^-48 ns. This has room for steps of 65 us, and the error of a step of a tenth of a
-/// nanosecond is below one part in 10^13.
+/// The length of a step is kept in units of 2^-48 ns. It may be up to 65 us, and a length of a tenth of a nanosecond
+/// has an error below one part in 10^13.
 const SCALE_BITS: u32 = 48;
 
-/// The scale of a counter of nanoseconds.
+/// The scale of a counter that counts nanoseconds.
 pub(super) const ONE_STEP_A_NS: u64 = 1 << SCALE_BITS;
 
-/// Converts a counter's readings as `quanta` does, but without asking each time what kind of counter it is. For a
-/// step of less than a nanosecond, the result is the high half of one product.
+/// Converts a counter's readings as `quanta` does, but does not test for the kind of counter at each reading. If a step
+/// is less than a nanosecond, the result is the high half of one product.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StepScale {
-    /// The origin, if a step is less than a nanosecond; else later than any reading.
+    /// The origin if a step is less than a nanosecond; else a number above all readings.
     from: u64,
-    /// Nanoseconds of 2^64 steps, if a step is less than a nanosecond.
+    /// The length of 2^64 steps in nanoseconds, if a step is less than a nanosecond.
     short: u64,
     origin: u64,
-    /// Nanoseconds of 2^48 steps.
+    /// The length of 2^48 steps in nanoseconds.
     scale: u64,
 }
 
 impl StepScale {
-    /// A scale for a counter that read `origin` at its origin, and of which 2^48 steps take `scale` nanoseconds.
+    /// A scale for a counter that reads `origin` at time 0, and whose 2^48 steps take `scale` nanoseconds.
     pub(super) fn new(origin: u64, scale: u64) -> Self {
         let is_slow = scale >= ONE_STEP_A_NS;
         let short = if is_slow { 0 } else { scale << (u64::BITS - SCALE_BITS) };
         Self { from: if is_slow { u64::MAX } else { origin }, short, origin, scale }
     }
 
-    /// The nanoseconds of 2^48 steps of a counter. It is computed once; from then on a reading is one product.
+    /// The length of 2^48 steps of a counter in nanoseconds. It is computed once, so that a reading is only one
+    /// product.
     pub(super) fn scale_of(counter: &quanta::Clock) -> u64 {
         counter.delta_as_nanos(0, 1 << SCALE_BITS)
     }
 
-    /// Tells whether a step is a nanosecond or more. Such a counter is always read by [`ns`](StepScale::ns).
+    /// True if a step is a nanosecond or more. Such a counter is always read by [`ns`](StepScale::ns).
     pub(super) fn is_slow(&self) -> bool {
         self.from == u64::MAX
     }
 
-    /// Tells whether [`short_ns`](StepScale::short_ns) can convert this reading: the counter is not slow, and the
-    /// reading is not before the origin. (It may be before if another core has read the origin.)
+    /// True if [`short_ns`](StepScale::short_ns) can convert this reading: the counter is not slow, and the reading is
+    /// not before the origin. (It may be before the origin if the origin was read on another core.)
     #[inline(always)]
     pub(super) fn is_short(&self, raw: u64) -> bool {
         raw >= self.from
@@ -51,21 +52,21 @@ impl StepScale {
         self.all_ns(raw.wrapping_sub(self.from))
     }
 
-    /// The nanoseconds of this number of steps, for a counter that is not slow.
+    /// The length of this number of steps in nanoseconds, for a counter that is not slow.
     #[inline(always)]
     pub(super) fn all_ns(&self, steps: u64) -> u64 {
         ((u128::from(steps) * u128::from(self.short)) >> u64::BITS) as u64
     }
 
-    /// The nanoseconds since the origin, or 0 before it. This is a call so that the comparison before it is a
-    /// predicted branch, for which no decision waits.
+    /// The nanoseconds since the origin, or 0 before it. It is never inlined, so that the comparison before it is a
+    /// predicted branch, and no decision waits for it.
     #[cold]
     #[inline(never)]
     pub(super) fn ns(&self, raw: u64) -> u64 {
         self.length_ns(raw.saturating_sub(self.origin))
     }
 
-    /// The nanoseconds of this number of steps.
+    /// The length of this number of steps in nanoseconds.
     #[expect(clippy::cast_possible_truncation, reason = "below 2^64 for 584 years")]
     pub(super) fn length_ns(&self, steps: u64) -> u64 {
         ((u128::from(steps) * u128::from(self.scale)) >> SCALE_BITS) as u64

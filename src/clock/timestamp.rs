@@ -3,11 +3,11 @@
 use std::ops::{Add, Sub};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The latest instant that a word without a key distinguishes from later instants: the year 2100, counted from the Unix
-/// epoch.
+/// The latest instant for a word without a key: the beginning of the year 2100, counted from the Unix epoch. Later
+/// instants are treated like this one.
 ///
-/// With this bound every time fits its word. Past it an un-keyed limiter's time stands still, so the limiter admits
-/// the rest of the burst and then nothing.
+/// With this bound every time fits its word. After this instant the time of a limiter without keys stands still, so the
+/// limiter admits the rest of the burst and then nothing.
 pub(crate) const LATEST_NS: u64 = 4_102_444_800_000_000_000;
 
 /// A reading of a clock: nanoseconds since that clock's origin.
@@ -26,19 +26,19 @@ pub(crate) const LATEST_NS: u64 = 4_102_444_800_000_000_000;
 pub struct Timestamp(pub(super) u64);
 
 impl Timestamp {
-    /// `nanos` nanoseconds after the origin.
+    /// The instant `nanos` nanoseconds after the origin.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// `millis` milliseconds after the origin; a time that does not fit becomes the latest timestamp.
+    /// The instant `millis` milliseconds after the origin. A time that does not fit becomes the latest timestamp.
     #[must_use]
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000_000))
     }
 
-    /// `secs` seconds after the origin; a time that does not fit becomes the latest timestamp.
+    /// The instant `secs` seconds after the origin. A time that does not fit becomes the latest timestamp.
     #[must_use]
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs.saturating_mul(1_000_000_000))
@@ -51,7 +51,7 @@ impl Timestamp {
     }
 }
 
-/// Later by a duration; a time that does not fit becomes the latest timestamp.
+/// The timestamp that is later by a duration. A time that does not fit becomes the latest timestamp.
 impl Add<Duration> for Timestamp {
     type Output = Self;
 
@@ -60,21 +60,23 @@ impl Add<Duration> for Timestamp {
     }
 }
 
-/// Earlier by a duration; time zero if that is before the clock's origin.
+/// The timestamp that is earlier by a duration, or 0 if that is before the clock's origin.
 ///
-/// Use it for requests that waited in a queue, a proxy or a batch before they reached the limiter. Requests that
-/// arrived evenly and were held up together would otherwise be taken for a burst, and denied. If they are decided
-/// [`at`](crate::Entry::at) `arrived.clamp(now - late, now)`, they are counted at the time when they *arrived*, but no
-/// more than `late` ago, and never in the future:
-/// * **No units are created.** A late request is decided like every request whose `now` runs backward. Stored time
-///   never falls, so the request gets back nothing that was spent, and its wait counts from its own time. In the times
-///   of the decisions every bound holds as stated.
-/// * **In the limiter's own time** an interval of length W holds no more than the bound of W + `late`, because its
+/// Use it for requests that waited in a queue, a proxy or a batch before they reached the limiter. Otherwise requests
+/// that arrived evenly but were held up together would look like a burst, and be denied. If they are decided
+/// [`at`](crate::Entry::at) `arrived.clamp(now - late, now)`, they are counted at the time when they *arrived*, but at
+/// a time that is at most `late` ago, and never in the future:
+/// * **No units are created.** A late request is decided like any other request whose `now` is before an earlier `now`.
+///   Stored time never falls, so spent units do not come back, and the wait of the request counts from the request's
+///   own time. If time is measured by the times of the decisions, every bound holds as stated.
+/// * **In the limiter's own time** an interval of length W admits no more than the bound for W + `late`, because its
 ///   requests arrived within an interval of length W + `late`. So the shorter `late`, the less a client gains by
-///   stating an arrival in the past. State it yourself, where the request comes in; do not take a client's word.
-/// * Windows place a late request at the start of the window in force, if it lies before that.
-/// * In a [`KeyedLimiter`](crate::KeyedLimiter) a *new* key may be denied only because it is late. If the floors of its
-///   shards are later than the request, it is decided as if it had spent the units that come back in between.
+///   stating an arrival in the past. Take the time of arrival yourself, where the request comes in, and do not trust a
+///   client to state it.
+/// * A window treats a request from before the window in force as if it came at the start of that window.
+/// * In a [`KeyedLimiter`](crate::KeyedLimiter) a *new* key may be denied only because it is late. If the time floors
+///   of the key's shards are later than the request, the key is treated as if it had spent the units that come back
+///   between the request and the floor.
 ///
 /// ```
 /// use std::time::Duration;
@@ -118,7 +120,7 @@ impl Sub for Timestamp {
     }
 }
 
-/// Unix time, as [`Clock::unix`](crate::Clock::unix) gives it; a time before 1970 is 1970.
+/// The Unix time of a `SystemTime`, on the scale of [`Clock::unix`](crate::Clock::unix). A time before 1970 becomes 0.
 ///
 /// ```
 /// use std::time::{Duration, UNIX_EPOCH};

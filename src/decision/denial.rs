@@ -1,4 +1,4 @@
-//! [`Denial`]: a denied request; and [`DenialReason`], why it was.
+//! [`Denial`]: a denied request; and [`DenialReason`], which says why it was denied.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use super::{Permit, View};
 use crate::clock::Timestamp;
 use crate::verdict::Mark;
 
-/// Why a request was denied.
+/// The reason why a request was denied.
 ///
 /// ```
 /// use std::time::Duration;
@@ -28,22 +28,22 @@ pub enum DenialReason {
     /// The limit has too few units left for now. A cost of 0 is denied for this reason while a debt is owed.
     OverLimit,
     /// The cost is above the limit, or, under a soft policy, above the softened limit. Such a cost never fits. This
-    /// reason is given even if another one applies as well.
+    /// reason is given even if another reason applies as well.
     NeverFits,
     /// A penalty is in force, and every request is denied until it ends. The denial that began the penalty has this
     /// reason, too.
     Penalty,
-    /// The key was new, and the table had no cell for it; or other installs of the same key interfered 8 times. If the
-    /// table has a spill ([`WhenFull::Spill`](crate::WhenFull::Spill)), the spill decides instead, unless the request's
-    /// time is far from the times that other requests have given to the table.
+    /// The key was new and the table had no cell for it, or other threads that installed the same key interfered 8
+    /// times. If the table has a spill ([`WhenFull::Spill`](crate::WhenFull::Spill)), the spill decides instead, unless
+    /// the request's time is far from the times that other requests have given to the table.
     TableFull,
-    /// The key was new, and the spill has denied it: see [`Decision::is_spilled`](crate::Decision::is_spilled). The
-    /// traffic of other keys may be the reason. Waiting for [`retry_after`](Denial::retry_after) succeeds all the same,
-    /// if nothing else happens.
+    /// The key was new and the table had no cell for it, so the spill decided, and denied the request: see
+    /// [`Decision::is_spilled`](crate::Decision::is_spilled). The traffic of other keys may be the reason. Even so, a
+    /// request after [`retry_after`](Denial::retry_after) is admitted if no other request is charged meanwhile.
     Spilled,
 }
 
-/// A denied request. As an error, its text says when to return.
+/// A denied request. The text of this error says when to return.
 ///
 /// ```
 /// use std::time::Duration;
@@ -63,31 +63,32 @@ pub struct Denial {
 }
 
 impl Denial {
-    /// Turns the denial into a permit that another limit has given. The figures stay.
+    /// Turns the denial into a permit, because another limit has admitted the request. The figures stay.
     #[inline]
     pub(crate) fn into_permit(self) -> Permit {
         Permit { view: View { mark: Mark::Lent, ..self.view } }
     }
 
-    /// How long to wait until the same cost would be admitted if nothing else happens: waiting exactly
-    /// that long succeeds. Rounded up to the nanosecond. `None` if it never would.
+    /// How long to wait until the same cost would be admitted if no other request is charged meanwhile. After exactly
+    /// this wait the request is admitted. The wait is rounded up to the nanosecond. `None` if the cost would never be
+    /// admitted.
     ///
-    /// If the table was full ([`DenialReason::TableFull`]), the time until the first cell that the key could take
-    /// becomes free. Under a penalty ([`DenialReason::Penalty`]), the time until its end.
+    /// If the table was full ([`DenialReason::TableFull`]), this is the time until the first cell that the key could
+    /// take becomes free. During a penalty ([`DenialReason::Penalty`]), it is the time until the end of the penalty.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         if self.never_fits() {
             return None;
         }
         let View { figures, at_ns, cost, .. } = self.view;
-        // With a mark, the view is of an idle word at the end of the wait.
+        // If the denial has a mark (a penalty or a full table), `at_ns` is already the end of the wait.
         let by_limit = self.view.mark == Mark::None;
         let ready_ns = if by_limit { figures.ready_ns(at_ns, cost) } else { at_ns };
         Some(self.view.until(ready_ns))
     }
 
-    /// [`retry_after`](Denial::retry_after) in whole seconds, rounded up and at least 1, for an HTTP `Retry-After`
-    /// header. A client that obeys the header does not come too early.
+    /// [`retry_after`](Denial::retry_after) in whole seconds, for an HTTP `Retry-After` header. It is rounded up and at
+    /// least 1, so that a client that obeys the header does not come too early.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
@@ -99,16 +100,16 @@ impl Denial {
     #[must_use]
     pub fn retry_after_secs(&self) -> Option<u64> {
         let wait = self.retry_after()?;
-        // 0 would tell a client to return at once.
+        // A header of 0 would tell a client to return at once.
         Some((wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1))
     }
 
-    /// The instant from which the same cost would be admitted if nothing else happens: the decision's own time plus
-    /// [`retry_after`](Denial::retry_after). `None` if the cost would never be admitted.
+    /// The instant from which the same cost would be admitted if no other request is charged meanwhile: the decision's
+    /// time plus [`retry_after`](Denial::retry_after). `None` if the cost would never be admitted.
     ///
-    /// Use it for a request that was decided at the time of its arrival, and is answered later: the wait that is left
-    /// then ends at this instant. If you have measured the round trip, subtract it, too: the client begins to wait
-    /// when it has the answer, and its next request takes time to arrive.
+    /// Use it for a request that was decided at the time of its arrival but is answered later. The client then has to
+    /// wait until this instant. If you have measured the round trip, subtract it, too: the client begins to wait when
+    /// it has the answer, and its next request takes time to arrive.
     ///
     /// ```
     /// use std::time::Duration;
@@ -126,7 +127,7 @@ impl Denial {
         Some(Timestamp::from_nanos(self.view.now_ns) + self.retry_after()?)
     }
 
-    /// Why it was denied.
+    /// The reason why the request was denied.
     ///
     /// ```
     /// use tollgate::{DenialReason, Limiter, Quota};
@@ -138,18 +139,18 @@ impl Denial {
     #[must_use]
     pub fn reason(&self) -> DenialReason {
         match self.view.mark {
-            // This comes first, since no wait helps.
+            // This case comes first, since no wait helps against it.
             _ if self.never_fits() => DenialReason::NeverFits,
             Mark::TableFull => DenialReason::TableFull,
             Mark::Penalty => DenialReason::Penalty,
-            // The other marks are of permits.
+            // Only permits have the other marks.
             _ if self.view.is_spilled() => DenialReason::Spilled,
             _ => DenialReason::OverLimit,
         }
     }
 
-    /// Tells whether only the quota has denied, and the units asked for may come back. Another limit may then admit
-    /// the request. A cost of 0 asks for no units.
+    /// True if the request was denied only because too few units are left for now. Another limit may then admit the
+    /// request. A cost of 0 asks for no units, so there is nothing to lend.
     pub(crate) fn may_be_lent(&self) -> bool {
         self.reason() == DenialReason::OverLimit && self.cost() > 0
     }
@@ -158,7 +159,7 @@ impl Denial {
         self.view.cost > self.view.figures.limit()
     }
 
-    /// The units that were asked for.
+    /// The cost of the request, in units.
     #[must_use]
     pub fn cost(&self) -> u64 {
         self.view.cost
@@ -170,11 +171,12 @@ impl Denial {
         self.view.limit()
     }
 
-    /// As [`Decision::remaining`](crate::Decision::remaining): a smaller cost may still fit. 0 if the table was full,
-    /// and under a penalty.
+    /// The same as [`Decision::remaining`](crate::Decision::remaining): a smaller cost may still fit. It is 0 if the
+    /// table was full, and during a penalty.
     #[must_use]
     pub fn remaining(&self) -> u64 {
-        // The view of a full table or a penalty is of an idle word that is still to come.
+        // With a mark (a penalty or a full table) the view shows an idle word at the end of the wait, and not the
+        // present word.
         if self.view.mark == Mark::None { self.view.remaining() } else { 0 }
     }
 
@@ -210,7 +212,7 @@ impl fmt::Display for Denial {
             DenialReason::TableFull => "no room for a new key in a full table",
             DenialReason::Spilled => "no cell of its own, and the spill has no room for it",
         };
-        // Only a cost that never fits has no wait.
+        // A denial has no wait only if its cost never fits.
         let wait = round_up_to_millis(self.retry_after().unwrap_or(Duration::MAX));
         write!(f, "{why}: retry after {wait:?}")
     }

@@ -11,11 +11,11 @@ use crate::verdict::Mark;
 
 /// An admitted request.
 ///
-/// A permit stands for one charge, and can be given back once, so it is not `Clone`. For headers and logs that are
-/// written after it was given away, take its [`summary`](Permit::summary) before.
+/// A permit stands for one charge, and can be given back once, so it is not `Clone`. If headers or logs are written
+/// after the permit was given away, take its [`summary`](Permit::summary) first.
 ///
-/// A permit orders no other memory: what one thread wrote before its decision is not thereby visible to
-/// a thread that decides later.
+/// A permit orders no other memory: the writes of a thread before its decision need not be visible to a thread that
+/// decides later.
 ///
 /// ```
 /// use std::time::Duration;
@@ -41,7 +41,7 @@ impl fmt::Debug for Permit {
 }
 
 impl Permit {
-    /// The units that were charged. A peek charges none.
+    /// The number of units that were charged: 0 for a peek.
     #[must_use]
     pub fn cost(&self) -> u64 {
         self.view.cost
@@ -63,7 +63,7 @@ impl Permit {
         self.view.mark == Mark::Over
     }
 
-    /// This permit for at most `units` of its units, to refund the units that were charged and not used. The other
+    /// Reduces this permit to at most `units` of its units, to refund units that were charged and not used. The other
     /// units stay charged.
     ///
     /// ```
@@ -82,7 +82,7 @@ impl Permit {
     }
 
     /// Splits off a permit for at most `units` units, to refund a part now and perhaps another part later. This permit
-    /// keeps the rest.
+    /// keeps the other units.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
@@ -100,25 +100,25 @@ impl Permit {
         part
     }
 
-    /// As [`Decision::twin`](super::Decision::twin). It is visible to the fuzzers, which plant mistakes and test how
-    /// much is forgiven if a charge is given back twice.
+    /// As [`Decision::twin`](super::Decision::twin). It is public for the fuzzers, which give a charge back twice and
+    /// test how many units too many come back.
     #[doc(hidden)]
     #[must_use]
     pub fn twin(&self) -> Self {
         Self { view: self.view }
     }
 
-    /// The now of the request.
+    /// The time of the request.
     pub(crate) fn asked_at(&self) -> Timestamp {
         Timestamp::from_nanos(self.view.now_ns)
     }
 
-    /// The first instant, not before the request's, at which the debt that the request left is no more than the
-    /// burst. A window admits requests at once, even if the window has begun later than the request's time.
+    /// The first instant, not before the time of the request, at which the debt after the request has drained to the
+    /// burst. Under a window this is the time of the request, even if the window in force began later.
     pub(crate) fn ready_at(&self) -> Timestamp {
         let View { figures, at_ns, now_ns, .. } = &self.view;
         let ready_ns = match figures {
-            // The permit is ready now. This is known without the division that would compute the instant.
+            // The permit is ready at once. This branch saves the division that would compute the instant.
             Figures::Word { kernel: Kernel::Gcra(gcra), held }
                 if held.ahead <= gcra.burst_ticks() && at_ns <= now_ns =>
             {
@@ -131,7 +131,7 @@ impl Permit {
         Timestamp::from_nanos(ready_ns.max(*now_ns))
     }
 
-    /// The view of this permit's charge, if it has charged anything.
+    /// The view of this permit's charge, if anything was charged here.
     pub(crate) fn charge(&self) -> Option<&View> {
         (self.view.cost > 0 && self.view.mark != Mark::Lent).then_some(&self.view)
     }

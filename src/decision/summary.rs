@@ -1,4 +1,4 @@
-//! [`DecisionSummary`]: the figures of a decision, and nothing else.
+//! [`DecisionSummary`]: the figures of a decision, as plain data.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use crate::algorithm::{Answers, Figures, softened};
 use crate::percent::Percent;
 use crate::verdict::{Mark, Verdict};
 
-/// The figures of a decision: for headers, logs and comparisons, and for decisions that are made elsewhere, such as in
-/// Redis, in a service, or by a double in a test.
+/// The figures of a decision. Use it for headers, logs and comparisons, and for decisions that are made elsewhere, such
+/// as in Redis, in a service, or by a test double.
 ///
 /// [`Decision::summary`] and [`Permit::summary`] make a summary. [`Decision::from`] makes a decision with these
-/// figures, whose permit no limiter of this crate refunds. With the feature `serde` both are a map of these fields;
-/// durations are seconds and nanoseconds, the share and the reason are text.
+/// figures, but no limiter of this crate refunds the permit of this decision. With the feature `serde`, summaries and
+/// decisions are maps of these fields. Durations are seconds and nanoseconds; the share and the reason are text.
 ///
 /// ```
 /// use std::time::Duration;
@@ -33,14 +33,14 @@ use crate::verdict::{Mark, Verdict};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct DecisionSummary {
-    /// Why the request was denied; `None` if it may go.
+    /// The reason why the request was denied; `None` if it was admitted.
     pub denied: Option<DenialReason>,
-    /// The units that were charged, or that were asked for and denied. A denied cost above the softened limit never
-    /// fits, whichever reason is given.
+    /// The number of units that were charged, or that were asked for and denied. A denied cost above the softened limit
+    /// never fits, even if another reason is given.
     pub cost: u64,
     /// As [`Decision::limit`].
     pub limit: u64,
-    /// The share by which the policy softens the limit; 0 % if the limit is hard. See [`AtLimit`](crate::AtLimit).
+    /// The share by which the policy softens the limit; 0 % if the limit is not soft. See [`AtLimit`](crate::AtLimit).
     pub soft: Percent,
     /// As [`Decision::remaining`].
     pub remaining: u64,
@@ -48,7 +48,7 @@ pub struct DecisionSummary {
     pub is_over: bool,
     /// As [`Decision::is_spilled`].
     pub is_spilled: bool,
-    /// As [`Decision::retry_after`]: `None` if the request was allowed, or its cost never fits.
+    /// The same as [`Decision::retry_after`]: `None` if the request was allowed or its cost never fits.
     pub retry_after: Option<Duration>,
     /// As [`Decision::reset_after`].
     pub reset_after: Duration,
@@ -69,7 +69,7 @@ impl View {
 }
 
 impl Permit {
-    /// The figures of this permit, which may be copied, to report the admission after the permit is given away.
+    /// The figures of this permit. They can be copied, and report the admission after the permit is given away.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
@@ -116,7 +116,8 @@ impl From<DecisionSummary> for Decision {
         let nanos = |wait: Duration| u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
         let soft_bp = summary.soft.hundredths();
         let limit = softened(summary.limit, soft_bp).unwrap_or(u64::MAX);
-        // Units are counted up to the softened limit. A request that is over has no units left of the named limit.
+        // The units are counted up to the softened limit. A request that went beyond the named limit has left no units
+        // of that limit.
         let beyond = if summary.is_over { 0 } else { limit.saturating_sub(summary.limit) };
         let answers = Answers {
             limit,
@@ -131,13 +132,13 @@ impl From<DecisionSummary> for Decision {
             None => (Verdict::Allowed, Mark::None),
             Some(DenialReason::Penalty) => (Verdict::Denied, Mark::Penalty),
             Some(DenialReason::TableFull) => (Verdict::Denied, Mark::TableFull),
-            // These reasons follow from the cost, and from the store that has decided.
+            // These reasons need no mark: they follow from the cost, and from the store that decided.
             Some(DenialReason::OverLimit | DenialReason::NeverFits | DenialReason::Spilled) => {
                 (Verdict::Denied, Mark::None)
             }
         };
-        // The decision is made at time 0, so that its waits are its instants. For a penalty and a full table the view
-        // is at their end.
+        // The decision is made at time 0, so that each wait is also an instant. After a penalty or a full table the
+        // word is seen from the end of the wait.
         let is_from_its_end = matches!(mark, Mark::Penalty | Mark::TableFull);
         let at_ns = if is_from_its_end { answers.ready_ns } else { 0 };
         let (figures, cost) = (Figures::Known(answers), summary.cost);
@@ -145,7 +146,7 @@ impl From<DecisionSummary> for Decision {
     }
 }
 
-// Two decisions are equal if all their answers are equal, however and whenever they were made.
+// Two decisions are equal if all their answers are equal, no matter how and when they were made.
 
 impl PartialEq for Permit {
     fn eq(&self, other: &Self) -> bool {

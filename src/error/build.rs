@@ -1,14 +1,15 @@
-//! [`BuildError`]: why a limiter, or a part that it is built with, could not be built.
+//! [`BuildError`]: the reason why a limiter or one of its parts could not be built.
 
 use std::{fmt, io};
 
-/// Why windows of the calendar are refused, here and where a quota is changed.
+/// The text for windows of the calendar on a clock without a date, when a limiter is built or its quota is changed.
 pub(crate) const NO_DATE: &str = "the clock cannot tell the date, which windows of the calendar need; use \
                                   Clock::unix(), or a clock that is resumed at the time of the wall clock";
 
-/// Why a limiter, a [`SketchSize`](crate::SketchSize) or a [`CoarseClock`](crate::CoarseClock) could not be built.
+/// The reason why a limiter, a [`SketchSize`](crate::SketchSize) or a [`CoarseClock`](crate::CoarseClock) could not be
+/// built.
 ///
-/// Each variant is a case that a program may want to handle on its own. The text says which number or policy was
+/// Each variant is a case that a program may want to handle separately. The text says which number or policy was
 /// refused, and what would be accepted.
 ///
 /// ```
@@ -23,17 +24,17 @@ pub(crate) const NO_DATE: &str = "the clock cannot tell the date, which windows 
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// A number is out of its range: that of keys, tiers, stripes, rows or cells, or the time between two ticks of a
+    /// A number is out of range: the number of keys, tiers, stripes, rows or cells, or the time between two ticks of a
     /// clock.
     OutOfRange(String),
     /// This kind of limiter cannot keep the policy or the quota. Another kind may.
     Policy(String),
     /// The allocator refused the memory.
     OutOfMemory {
-        /// The bytes that were asked for.
+        /// The number of bytes that were requested.
         bytes: usize,
     },
-    /// The system refused the thread of a clock.
+    /// The operating system refused to start the thread of a clock.
     Thread(io::ErrorKind),
 }
 
@@ -42,7 +43,7 @@ impl BuildError {
         Self::OutOfRange("capacity 0 holds no key; it must be at least 1".to_string())
     }
 
-    /// The table would not fit in the address space.
+    /// The error for a table that would not fit in the address space.
     pub(crate) fn capacity_too_large(capacity: usize) -> Self {
         Self::OutOfRange(format!("capacity {capacity} needs more memory than can be addressed"))
     }
@@ -57,7 +58,7 @@ impl BuildError {
         ))
     }
 
-    /// The state of one key is so wide that too few bits are left to tell keys apart.
+    /// The error for a key's state that is so wide that too few bits are left for a tag.
     pub(crate) fn tag_too_narrow(state_bits: u32, tag_bits: u32) -> Self {
         Self::Policy(format!(
             "one key's state needs {state_bits} of 63 bits, which leaves {tag_bits} to tell keys \
@@ -65,31 +66,31 @@ impl BuildError {
         ))
     }
 
-    /// A quota that cannot be counted at the rate of one stripe.
+    /// The error for a quota whose period is out of range at the rate of one stripe.
     pub(crate) fn stripe_rate(quota: impl fmt::Display, stripes: u64) -> Self {
         Self::Policy(format!(
             "the period of {quota}, {stripes} times as long, is out of range; use fewer stripes"
         ))
     }
 
-    /// No quota, or more than an index names.
+    /// The error for no quotas at all, or for more quotas than an index can number.
     pub(crate) fn own_quota_count(quotas: usize, max: usize) -> Self {
         Self::OutOfRange(format!(
             "a table cannot have {quotas} own quotas at a time; use 1 to {max}"
         ))
     }
 
-    /// A policy beside which keys cannot have quotas of their own: debts are carried over only between quotas of plain
-    /// GCRA.
+    /// The error for a policy with which keys cannot have own quotas. Debts are carried over only between quotas of
+    /// plain GCRA.
     pub(crate) fn own_quota_kind(policy: impl fmt::Display) -> Self {
         Self::Policy(format!(
             "keys have quotas of their own under plain gcra alone, not under {policy}; give a rate and a burst"
         ))
     }
 
-    /// A policy that a spill cannot keep: windows from the first request, which the cells of one key would open at
-    /// different times; or, in a table of several tiers, a quota whose counts have no room in the spill's words; or
-    /// quotas that callers bring along.
+    /// The error for a policy that a spill cannot keep. There are three cases: windows from the first request, which
+    /// the cells of one key would open at different times; in a table of several tiers, a quota whose counts have no
+    /// room in the spill's words; and quotas that callers give.
     pub(crate) fn cannot_spill(policy: impl fmt::Display) -> Self {
         Self::Policy(format!(
             "a spill cannot keep the bound of {policy}, since its cells are shared; use WhenFull::Deny, leave \

@@ -1,4 +1,4 @@
-//! Counts the words that a decision reads, for the promise of the module above about its cost.
+//! Counts the words that a decision reads, to test the bounds in *What it costs* of `log/mod.rs`.
 
 use std::cell::Cell;
 
@@ -10,7 +10,8 @@ use super::ring::Ring;
 use super::rule::{LogRequest, LogRule};
 use super::slots::Slots;
 
-/// A ring that counts what is read of it: a row as all of its slots, a bound as one word.
+/// A ring that counts the words that are read from it. A row counts as all of its slots, and a bound counts as one
+/// word.
 struct Counted {
     ring: Ring,
     words: Cell<usize>,
@@ -76,7 +77,7 @@ impl Slots for Counted {
     }
 }
 
-/// The most words that one of these decisions reads, in a log of `limit` units a second.
+/// The largest number of words that one of these decisions reads, in a log of `limit` units a second.
 fn max_read(limit: u64, costs: &[u64], nows_ns: impl Iterator<Item = u64>) -> usize {
     let policy = Policy::sliding_log(Quota::per_second(limit)).expect("a log");
     let rule = LogRule::of(&policy).expect("a log");
@@ -94,14 +95,14 @@ fn max_read(limit: u64, costs: &[u64], nows_ns: impl Iterator<Item = u64>) -> us
 fn while_times_rise_a_decision_reads_a_few_rows_and_the_bounds_of_the_others() {
     for (limit, words) in [(100_u64, 170), (10_000, 750)] {
         let window_ns = 1_000_000_000;
-        // A fifth of the limit is asked for, half of it, just all of it, and twice as much.
+        // The load is a fifth of the limit, half of it, exactly all of it, and twice the limit.
         for (parts, of) in [(1, 5), (1, 2), (1, 1), (2, 1)] {
             let step_ns = window_ns * of / (limit * parts);
             let nows = (0..3 * limit * parts / of).map(|n| n * step_ns);
             let most = max_read(limit, &[1], nows);
             assert!(most <= words, "{most} words of {limit}, {parts} in {of}");
         }
-        // Five times the limit is asked for at once, then nothing for a while, and so on.
+        // The load comes in bursts of five times the limit, with pauses between them.
         let bursts = (0..10 * limit).map(|n| n / (5 * limit) * 2 * window_ns + n % (5 * limit));
         let most = max_read(limit, &[1], bursts);
         assert!(most <= words, "{most} words of {limit} in bursts");
@@ -112,13 +113,13 @@ fn while_times_rise_a_decision_reads_a_few_rows_and_the_bounds_of_the_others() {
 fn a_denial_of_several_units_does_not_search_while_times_rise() {
     let nows = (0..40_000_u64).map(|n| n * 40_000);
     let most = max_read(10_000, &[1, 3, 7, 50], nows);
-    // The 50 units come from rows that are each counted as a whole.
+    // The 50 units are taken from rows that are each counted as a whole.
     assert!(most <= 20_000, "{most}");
 }
 
 #[test]
 fn a_log_whose_times_leap_is_read_as_a_whole() {
-    // This is the control: with times in no order the bounds tell little.
+    // This is the control: if times come in no order, the bounds of rows save little.
     let leaps = (0..30_000_u64).map(|n| n * 2_654_435_761 % 3_000_000_000);
     assert!(max_read(10_000, &[1], leaps) > 5_000);
 }

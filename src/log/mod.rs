@@ -1,36 +1,36 @@
-//! [`Log`]: an exact sliding log, one limit that many threads share.
+//! [`Log`]: an exact sliding log for one limit, which many threads share.
 //!
-//! It keeps a time for each unit of the limit. A request is admitted if the units admitted in
-//! `(now - period, now]` and its own are at most the limit: a unit whose age equals the period is outside.
-//! No algorithm on one word can do that.
+//! It keeps a time for each unit of the limit. A request is admitted if its units and the units that were admitted in
+//! `(now - period, now]` are together at most the limit. A unit whose age equals the period does not count any more. No
+//! algorithm on one word can be this exact.
 //!
 //! # What it guarantees
-//! * No half-open window `[t, t + period)` ever holds more than the limit, by the times that the callers
-//!   gave, in whatever order these came. A late or repeated `now` gets back nothing. A closed window may
-//!   hold twice the limit: its two ends are a period apart.
+//! * By the times that the callers gave, no half-open window `[t, t + period)` ever holds more than the limit, no
+//!   matter in which order the times came. A late or repeated `now` brings no unit back. A closed window may hold twice
+//!   the limit, since its two ends are a period apart.
 //! * A request of several units gets all of them or none.
 //! * No thread waits for another, and nothing is allocated after construction.
-//! * A denial takes nothing, unless the policy counts denials. Then its units are recorded like admitted units. Of all
-//!   recorded units the newest are kept, as many as there are slots. (In a log of more than 64 units a denial may write
-//!   a bound that shortens later searches.) A request for several units that loses a race for the last of them may
-//!   cause the denial of another request that comes just then. It can cause no admission.
-//! * A unit that is given back may be free up to a period late, if another thread reads its slot just before. In a log
-//!   of more than 64 units the same is true of a unit that a reset forgets. If it had been taken for a time further
-//!   ahead, it may be free even later: another reset frees it then.
+//! * A denial takes nothing, unless the policy counts denials. Then the denied units are recorded like admitted units,
+//!   and the log keeps the newest of all recorded units, one in each slot. (In a log of more than 64 units a denial may
+//!   write a bound that shortens later searches.) If a request for several units loses a race for the last of them, it
+//!   may cause the denial of another request at the same moment. It cannot cause an admission.
+//! * A unit that is given back may become free up to a period late, if another thread reads its slot at the same
+//!   moment. In a log of more than 64 units the same is true of a unit that a reset forgets. If the unit was taken for
+//!   a time further ahead, it may become free even later, and another reset frees it.
 //!
 //! # What it costs
 //! A log takes 8 bytes for each unit of the (softened) limit. Above 64 units the slots lie in rows, with 16 bytes for
 //! each row. A row has 64 slots for limits up to 4,096, and beyond that about the square root of the limit, up to
 //! 1,024.
 //!
-//! A unit is taken by one compare-and-swap, most often of the first slot that is looked at. Each of several units takes
-//! one compare-and-swap and one store. The units left and the wait are then read from a row or two, and from two bounds
-//! of each other row. While times rise, as they do with a clock, a request of one unit reads at most 170 words for a
-//! limit of 100, and 750 for 10,000. At worst, when callers' times leap to and fro, all slots are read, and the wait of
-//! a denied cost of several units is searched for in up to 64 rounds. A cost of all 2^20 units takes a third of a
-//! megabyte of stack.
+//! A unit is taken by one compare-and-swap, most often of the first slot that is read. Each of several units takes one
+//! compare-and-swap and one store. After that, the number of remaining units and the wait are computed from a row or
+//! two and from the two bounds of each other row. While times rise, as they do with a clock, a request of one unit
+//! reads at most 170 words for a limit of 100, and 750 for 10,000. In the worst case, when the callers' times jump back
+//! and forth, all slots are read, and the search for the wait of a denied cost of several units takes up to 64 rounds.
+//! A cost of all 2^20 units takes a third of a megabyte of stack.
 //!
-//! A `now` far ahead is believed: the units that it takes are gone until time has caught up.
+//! A `now` far ahead is accepted: the units that it takes are not available until that time.
 
 mod changing;
 #[cfg(test)]
@@ -59,20 +59,20 @@ use ring::Ring;
 #[derive(Debug)]
 pub(crate) struct Log {
     ring: Ring,
-    /// The rule that it was built with.
+    /// The rule with which the log was built.
     rule: LogRule,
     changing: Option<Box<ChangingCount>>,
 }
 
 impl Log {
-    /// All memory is taken here: 8 MiB at most.
+    /// All memory is allocated here: about 8 MiB at most.
     pub(crate) fn new(rule: LogRule) -> Self {
         Self { ring: Ring::new(rule.slots), rule, changing: None }
     }
 
     /// Continues from the words of [`saved`](Self::saved): one for the cursor, and one for each slot of the rule.
     pub(crate) fn holding(rule: LogRule, mut words: impl Iterator<Item = u64>) -> Self {
-        // The cursor is as it was saved, so that the next search begins where it would have.
+        // The cursor is restored, so that the next search begins at the same slot as it would have before.
         let cursor = words.next().unwrap_or(0);
         let ring = Ring::holding(cursor, words.map(AtomicU64::new).collect());
         Self { ring, rule, changing: None }
@@ -83,25 +83,25 @@ impl Log {
         Self { changing: Some(Box::new(ChangingCount::new(policy))), ..Self::new(rule) }
     }
 
-    /// The policy in force, if it may change.
+    /// The policy in force, if the count may change.
     pub(crate) fn policy(&self) -> Option<Policy> {
         self.changing.as_ref().map(|changing| changing.policy())
     }
 
     pub(crate) fn set_quota(&self, policy: Policy) -> Result<(), ChangeError> {
-        // Only a log that was built as changing is asked.
+        // This is called only for a log that was built as changing.
         let changing = self.changing.as_ref().ok_or(ChangeError::Log { policy })?;
         changing.set_quota(&self.ring, policy)
     }
 
     /// The rule in force.
     pub(crate) fn rule(&self) -> LogRule {
-        // Only the count changes, so the policy is still one of logs.
+        // Only the count changes, so the policy is still a sliding log, and there is a rule.
         self.changing.as_ref().and_then(|changing| changing.rule()).unwrap_or(self.rule)
     }
 
-    /// The state of the log for a file: the place of the cursor, and the instant from which each slot is free. A mark
-    /// is of a request that has not been admitted yet, so the time under it is saved.
+    /// The state of the log for a file: the position of the cursor, and the instant from which each slot is free. A
+    /// mark belongs to a request that has not been admitted yet, so the time under it is saved.
     pub(crate) fn saved(&self) -> impl ExactSizeIterator<Item = u64> {
         let (cursor, slots) = self.ring.saved();
         (0..slots.len() + 1)
@@ -111,7 +111,7 @@ impl Log {
     pub(crate) fn ask(&self, verb: Verb, cost: u64, now: Timestamp, charge: bool) -> Decision {
         let (rule, ask) = (self.rule(), LogRequest::new(verb, cost, now.as_nanos(), charge));
         loop {
-            // This is always the first call, since a ring has one owner.
+            // The first call always returns a decision, since a ring has only one owner.
             if let Some(decision) = rule.decide(&self.ring, ask) {
                 return decision;
             }
@@ -119,10 +119,11 @@ impl Log {
     }
 
     pub(crate) fn amend(&self, now: Timestamp, amendment: Amendment<'_>) -> u64 {
-        // The count does not change while this is held, since giving back lowers slots (`changing.rs`).
+        // The count does not change while this right is held. This is needed since a refund lowers slots
+        // (`changing.rs`).
         let right = self.changing.as_ref().map(|changing| changing.giving_back());
-        // A change of the count is under way, so this is refused. A reset is not: it also forgives units that come
-        // meanwhile.
+        // During a change of the count everything but a reset is refused. A reset during a change may also forget units
+        // that are admitted meanwhile.
         if matches!(right, Some(None)) && !matches!(amendment, Amendment::Reset) {
             return 0;
         }
@@ -142,10 +143,10 @@ mod tests {
         let (now, far) = (at(1_000_000_000), at(1_000_000_000_000_000));
         assert!(log.ask(Verb::Check, 65, far, true).is_allowed());
         assert_eq!(log.amend(now, Amendment::Reset), 65);
-        // A thread that has read the slots before the reset raises the bounds only now.
+        // A thread that read the slots before the reset raises the bounds only now.
         (0..log.ring.rows()).for_each(|row| log.ring.raise_low(row, far.as_nanos()));
         assert!(!log.ask(Verb::Check, 1, now, true).is_allowed());
-        // The slots were given back by the first reset. This one lowers the bounds.
+        // The first reset has already given the slots back. This second reset lowers the bounds.
         assert_eq!(log.amend(now, Amendment::Reset), 0);
         assert!(log.ask(Verb::Check, 65, now, true).is_allowed());
         assert!(!log.ask(Verb::Check, 1, now, true).is_allowed());

@@ -1,16 +1,17 @@
-//! [`Ring`]: the slots of one log, and the bounds that keep a search among them short.
+//! [`Ring`]: the slots of one log, with bounds that keep searches short.
 //!
-//! The slots are a ring. The next search begins at a cursor, one past the slot that was taken last. While
-//! the callers' times rise, the slot at the cursor is the one that is free first. Threads that find it free
-//! each draw a number from the cursor, so they do not fight for one slot. The cursor is a hint: wherever it
-//! stands, a search that finds nothing has looked at every slot.
+//! The slots are a ring. The next search begins at a cursor, which is one past the last taken slot. While the callers'
+//! times rise, the slot at the cursor is the first slot to become free. If threads find it free, each of them advances
+//! the cursor and gets a slot of its own, so they do not compete for one slot. The cursor is only a hint: a search that
+//! finds nothing has read every slot, no matter where it began.
 //!
-//! A search can leave out rows. In a log of n slots a row has about the square root of n, and two bounds: one below and
-//! one above all of its times. A thread that has read the whole row raises the lower bound. A thread that is about to
-//! take a slot in it raises the upper one. So an empty log, a full one, and one whose times rise are decided by the
-//! bounds and a row or two. At worst, when callers' times leap to and fro, all slots are read.
+//! A search can skip rows. In a log of n slots a row has about the square root of n slots, and two bounds: one below
+//! and one above all times of the row. A thread that has read the whole row raises the lower bound. A thread that is
+//! about to take a slot of the row raises the upper bound. So a decision reads only the bounds and a row or two if the
+//! log is empty, if it is full, or if times rise. In the worst case, when the callers' times jump back and forth, all
+//! slots are read.
 //!
-//! A denial and a peek take no slot, but they may write such a bound, so that no other request has to read the row
+//! A denial and a peek take no slot, but they may write such a bound, so that other requests need not read the row
 //! again.
 
 use crossbeam_utils::CachePadded;
@@ -26,7 +27,7 @@ const ROW_BITS_MOST: u32 = ROW_MOST.trailing_zeros();
 #[derive(Debug)]
 pub(crate) struct Ring {
     slots: Box<[AtomicU64]>,
-    /// Empty if there is one row, which is read as quickly as its bounds would be.
+    /// The bounds of each row. Empty if there is only one row, which is read as quickly as its bounds would be.
     bounds: Box<[Bounds]>,
     row_bits: u32,
     cursor: CachePadded<AtomicU64>,
@@ -39,15 +40,16 @@ struct Bounds {
 }
 
 impl Ring {
-    /// A ring of `count` slots, at least one, none of which was ever taken.
+    /// A ring of `count` new slots, at least one.
     pub(crate) fn new(count: usize) -> Self {
         Self::holding(0, (0..count).map(|_| AtomicU64::new(0)).collect())
     }
 
-    /// A ring of these slots, at least one, with the cursor at one of them.
+    /// A ring of the given slots, at least one, with the cursor at the slot of this number.
     pub(crate) fn holding(cursor: u64, slots: Box<[AtomicU64]>) -> Self {
         let count = slots.len();
-        // A row has about the square root of the number of slots, so there are as many rows as a row has slots.
+        // The number of slots in a row is about the square root of the number of all slots, so that there are about as
+        // many rows as slots in a row.
         let enough = |&bits: &u32| (1 << (2 * bits)) >= count;
         let row_bits = (ROW_BITS_LEAST..ROW_BITS_MOST).find(enough).unwrap_or(ROW_BITS_MOST);
         let row_bits = scale::row_bits(row_bits);
@@ -55,17 +57,17 @@ impl Ring {
         let bounds = if rows > 1 { rows } else { 0 };
         let (unused, cursor) = (|| AtomicU64::new(0), CachePadded::new(AtomicU64::new(cursor)));
         let unread = || Bounds { low_ns: unused(), high_ns: unused() };
-        // Lower bounds begin at 0, which is true of any row; the first search of a row raises it.
+        // The lower bounds begin at 0, which is right for any row. The first search of a row raises its lower bound.
         let ring =
             Self { slots, bounds: (0..bounds).map(|_| unread()).collect(), row_bits, cursor };
-        // Until a row is read, only the instant is known at which all of it is free.
+        // The upper bound of a row is the latest time of its slots.
         for row in 0..bounds {
             ring.raise_high(row, ring.row(row).iter().map(load).max().unwrap_or(0));
         }
         ring
     }
 
-    /// The slot at which the cursor stands, and all slots.
+    /// The index of the slot at the cursor, and all slots.
     pub(crate) fn saved(&self) -> (u64, &[AtomicU64]) {
         // Relaxed: as in `start`.
         (self.slot_at(self.cursor.load(Ordering::Relaxed)) as u64, &self.slots)
@@ -75,7 +77,7 @@ impl Ring {
         (slot >> self.row_bits, slot & ((1 << self.row_bits) - 1))
     }
 
-    /// The slot that a number of the cursor stands for.
+    /// The index of the slot for a number of the cursor.
     #[expect(clippy::cast_possible_truncation, reason = "below the number of slots")]
     fn slot_at(&self, number: u64) -> usize {
         (number % self.slots.len() as u64) as usize
@@ -124,10 +126,10 @@ impl Slots for Ring {
     }
 
     fn start(&self, now_ns: u64) -> (usize, usize) {
-        // Relaxed, here and below: a hint orders nothing.
+        // Relaxed, here and below: the cursor is a hint and orders no other memory.
         let mut slot = self.slot_at(self.cursor.load(Ordering::Relaxed));
-        // The slot is probably free, so a thread draws a number, which keeps threads apart. If it is not free, the
-        // cursor stays.
+        // If the slot is free, the thread advances the cursor, so that each thread tries another slot. If it is not
+        // free, the cursor stays.
         if is_free(load(&self.slots[slot]), now_ns) {
             slot = self.slot_at(self.cursor.fetch_add(1, Ordering::Relaxed));
         }
@@ -135,16 +137,18 @@ impl Slots for Ring {
     }
 
     fn taken(&self, row: usize, index: usize) {
-        // Relaxed, here and below: a hint orders nothing.
+        // Relaxed, here and below: the cursor is a hint and orders no other memory.
         let number = self.cursor.load(Ordering::Relaxed);
         let (here, count) = (self.slot_at(number), self.slots.len());
-        // The cursor moves to one past the slot that was taken, forward around the ring.
+        // The cursor has to be one past the slot that was taken. `ahead` is the distance to there, forward around the
+        // ring.
         let next = (row << self.row_bits) + index + 1;
         let ahead = if next >= here { next - here } else { next + count - here };
-        // It moves only if the search had to go on from the slot that it began at. Otherwise the cursor is there
-        // already, or other threads have moved it on, which looks like almost a whole round.
+        // The cursor moves only if the search went beyond the slot at which it began. Otherwise the cursor is already
+        // there, or other threads have moved it further, and then `ahead` is almost a whole round.
         if ahead > 0 && ahead <= count / 2 + 1 {
-            // Relaxed: as above. A number that another thread drew meanwhile is lost, which costs a search.
+            // Relaxed: as above. If another thread advanced the cursor meanwhile, this store undoes that, which only
+            // makes a later search longer.
             self.cursor.store(number.wrapping_add(ahead as u64), Ordering::Relaxed);
         }
     }
@@ -157,7 +161,7 @@ impl Slots for Ring {
     fn guess_ns(&self, units: u64) -> Option<u64> {
         // Relaxed: as in `start`.
         let oldest = self.cursor.load(Ordering::Relaxed);
-        // While times rise, slots are free in the order of the cursor.
+        // While times rise, slots become free in the order of the cursor.
         let nth = oldest.wrapping_add(units.saturating_sub(1));
         Some(time(load(&self.slots[self.slot_at(nth)])))
     }

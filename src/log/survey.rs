@@ -1,25 +1,25 @@
-//! Reads from the slots, row by row, how many are free, and when more will be.
+//! Counts the free slots, row by row, and finds out when more slots become free.
 //!
-//! A row is not read if it is known that all of its slots are free, or that none is free and none matters for the
-//! answer. In a log whose callers' times rise, slots are taken in the order of their times. So one or two rows are
-//! read, and only the two bounds of the others.
+//! A row is skipped if its bounds show that all of its slots are free, or that none is free and none changes the
+//! answer. In a log whose callers' times rise, slots are taken in the order of their times. So only one or two rows are
+//! read, and for the other rows only their two bounds.
 
 use super::slots::{Slots, is_free, is_marked, load, time};
 use crate::algorithm::Answers;
 
-/// The slots, seen from one instant. Marked slots are not free, and their times are left out.
+/// The state of the slots at one instant. Marked slots count as taken, but their times are left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Survey {
     /// The number of free slots.
     pub(crate) free: u64,
-    /// The instant at which the first of the others is free; `u64::MAX` if there are none.
+    /// The instant at which the first taken slot becomes free; `u64::MAX` if there is none.
     least_ns: u64,
-    /// The instant from which all are free. It is not before the instant of the survey.
+    /// The instant from which all slots are free. It is not before the instant of the survey.
     latest_ns: u64,
 }
 
 impl Survey {
-    /// The instant at which `units` slots are free: `now_ns`, from which they were seen, or later.
+    /// The first instant at which `units` slots are free. It is not before `now_ns`, the instant of the survey.
     pub(crate) fn ready_ns(&self, slots: &impl Slots, now_ns: u64, units: u64) -> u64 {
         match units.saturating_sub(self.free) {
             0 => now_ns,
@@ -30,7 +30,7 @@ impl Survey {
     }
 }
 
-/// Reads the slots as they are at `at_ns`.
+/// Reads the state of the slots at `at_ns`.
 pub(crate) fn survey(slots: &impl Slots, at_ns: u64) -> Survey {
     let base_ns = slots.base_ns();
     let mut seen = Survey { free: 0, least_ns: u64::MAX, latest_ns: at_ns };
@@ -38,17 +38,17 @@ pub(crate) fn survey(slots: &impl Slots, at_ns: u64) -> Survey {
     // is read: the row with the first time that is not free.
     let (rows, here) = (slots.rows(), slots.oldest());
     let before = if here == 0 { rows - 1 } else { here - 1 };
-    // Then come the other rows, each once. Those that follow the cursor are free sooner.
+    // The other rows follow, each once. The rows after the cursor become free sooner.
     let others = (here + 1..rows).chain(0..here).filter(|&row| row != before);
     let latest = if before == here { 0..0 } else { before..before + 1 };
     for row in std::iter::once(here).chain(latest).chain(others) {
-        // All slots of the row are free, so it is not read.
+        // All slots of the row are free, so the row is not read.
         if at_ns >= base_ns && slots.high_ns(row) <= at_ns {
             seen.free += slots.row_len(row) as u64;
             continue;
         }
         let low_ns = slots.low_ns(row);
-        // The row is not read, since none of its slots is free, and none would change the times that were seen so far.
+        // None of the row's slots is free, and none would change the two times so far, so the row is not read.
         if low_ns > at_ns && low_ns >= seen.least_ns && slots.high_ns(row) <= seen.latest_ns {
             continue;
         }
@@ -60,13 +60,13 @@ pub(crate) fn survey(slots: &impl Slots, at_ns: u64) -> Survey {
             if free_ns <= at_ns {
                 seen.free += 1;
             } else if !is_marked(word) {
-                // A marked slot is taken, too, but does not say when it will be free.
+                // A marked slot is taken, too, but it does not say when it becomes free.
                 seen.least_ns = seen.least_ns.min(free_ns);
                 seen.latest_ns = seen.latest_ns.max(free_ns);
             }
         }
-        // The bound may be raised, as in a search: each slot was read, and a slot that is given back lowers the bound
-        // again.
+        // The bound may be raised, since all slots of the row were read, and since each slot that is given back lowers
+        // the bound again.
         slots.raise_low(row, low_ns);
     }
     seen
@@ -74,12 +74,12 @@ pub(crate) fn survey(slots: &impl Slots, at_ns: u64) -> Survey {
 
 /// The number of slots that are free at an instant.
 pub(crate) fn count_free(slots: &impl Slots, at_ns: u64) -> u64 {
-    // The log begins later: nothing of it is free before.
+    // No slot is free before the log begins.
     if at_ns < slots.base_ns() {
         return 0;
     }
     let in_row = |row: usize| {
-        // The row is read only if its bounds do not say that all of its slots are free, or none.
+        // The row is read only if its bounds leave open how many of its slots are free.
         if slots.high_ns(row) <= at_ns {
             slots.row_len(row)
         } else if slots.low_ns(row) > at_ns {
@@ -91,20 +91,20 @@ pub(crate) fn count_free(slots: &impl Slots, at_ns: u64) -> u64 {
     (0..slots.rows()).map(|row| in_row(row) as u64).sum()
 }
 
-/// The answers to a request that was decided at `now_ns`.
+/// The answers for a request that was decided at `now_ns`.
 pub(crate) fn answers(slots: &impl Slots, limit: u64, now_ns: u64, cost: u64) -> Answers {
     let seen = survey(slots, now_ns);
-    // A cost above the limit never fits, so no caller asks when it does.
+    // A cost above the limit never fits, so its wait is never reported.
     let ready_ns = if cost > limit { now_ns } else { seen.ready_ns(slots, now_ns, cost) };
-    // No more than the limit is left: the count of a limit that may change can have been raised since.
+    // At most the limit is left. More slots may be free if the limit has been raised since it was read.
     let (remaining, idle_ns) = (seen.free.min(limit), seen.latest_ns);
     Answers { limit, remaining, ready_ns, idle_ns, spilled: false, slots: None }
 }
 
-/// The first instant after `now_ns` at which `units` slots are free; at the latest `latest_ns`.
+/// The first instant after `now_ns` at which `units` slots are free, but at most `latest_ns`.
 fn nth_ns(slots: &impl Slots, now_ns: u64, units: u64, latest_ns: u64) -> u64 {
     let is_enough = |at_ns| count_free(slots, at_ns) >= units;
-    // In a log whose callers' times rise the guess is right, which two counts show.
+    // In a log whose callers' times rise, the guess is right, and counting twice proves it.
     if let Some(guess_ns) = slots.guess_ns(units)
         && (now_ns + 1..=latest_ns).contains(&guess_ns)
         && is_enough(guess_ns)
@@ -113,7 +113,7 @@ fn nth_ns(slots: &impl Slots, now_ns: u64, units: u64, latest_ns: u64) -> u64 {
         return guess_ns;
     }
     let (mut too_early_ns, mut enough_ns) = (now_ns, latest_ns);
-    // Without a right guess the instant is found by bisection. Each step counts all free slots.
+    // If the guess is wrong, the instant is found by bisection. Each step counts the free slots again.
     while enough_ns - too_early_ns > 1 {
         let middle_ns = too_early_ns + (enough_ns - too_early_ns) / 2;
         if is_enough(middle_ns) {

@@ -1,25 +1,24 @@
-//! Takes slots, and gives them back. One slot is taken by one compare-and-swap. Several are taken one by one, all or
-//! none.
+//! Takes slots, and gives them back. One slot is taken by one compare-and-swap. Several slots are marked one by one, so
+//! that a request gets all of them or none.
 //!
 //! # One unit
-//! A request takes any free slot by one compare-and-swap. A caller that finds none has seen in every slot a time after
-//! its now. A slot whose time is later than some now keeps a later time than that, unless it is given back. So the
-//! denial is right at the end of the search, unless a slot was given back meanwhile. A request that takes as many units
-//! as there are, or goes into debt, takes each of them in this way.
+//! A request takes any free slot by one compare-and-swap. A caller that finds no free slot has read a time after its
+//! now in every slot. The time of a slot only rises, unless the slot is given back. So at the end of the search the
+//! denial is right, unless a slot was given back meanwhile. A request for as many units as there are, or for a charge
+//! into debt, takes each of its units in this way.
 //!
 //! # Several units
-//! First the free slots are counted. If they are too few, nothing is written. Then slots are marked one by one, and
-//! only when all of them are marked, each gets its time. If they turn out to be too few after all, or not to be the
-//! caller's any more, each mark is taken away: the slot holds to the bit what it held before.
+//! The free slots are counted first, and if they are too few, nothing is written. Then slots are marked one by one, and
+//! only when enough slots are marked, each gets its new time. If too few slots can be marked, or if the slots do not
+//! belong to the caller's key any more, all marks are removed, and each slot holds the same bits as before.
 //!
-//! So this denial writes to slots. That is harmless: a marked slot reads as taken to every caller, so it can only make
-//! another request be denied, for as long as the attempt lasts. It cannot make one be admitted. Only its owner writes
-//! to a marked slot, so the time under the mark is still there when the mark goes, and the times in a slot rise as if
-//! the attempt had not been made. Two attempts that need each other's slots may both be denied. Nothing is retried, so
-//! no thread waits.
+//! So such a denial writes to slots. This is harmless: a marked slot looks taken to every other request, so it can only
+//! cause denials while the attempt lasts, and no admission. Only the thread that marked a slot writes to it, so the old
+//! time is still there when the mark is removed, and the times of the slot rise as if there had been no attempt. Two
+//! attempts that need each other's slots may both be denied. Nothing is retried, so no thread waits.
 //!
-//! The marks of an attempt are remembered as bits on the stack, in a frame for each row in which it has marked
-//! something: 128 bytes and a little for up to 1024 units.
+//! The marks of an attempt are kept as bits on the stack, in one frame for each row with marks. A frame takes a little
+//! more than 128 bytes, for up to 1024 units.
 
 use crate::sync::{Fault, planted};
 
@@ -33,7 +32,7 @@ use super::survey::count_free;
 pub(crate) struct Want {
     pub(crate) now_ns: u64,
     pub(crate) window_ns: u64,
-    /// At least 1. If all or none are to be taken, it is at most the number of slots.
+    /// At least 1. For [`take`] it is at most the number of slots.
     pub(crate) units: u64,
 }
 
@@ -49,13 +48,13 @@ pub(crate) enum Taken {
     All,
     /// Too few slots are free. None is taken.
     TooFew,
-    /// The slots are not the caller's any more. None is taken.
+    /// The slots do not belong to the caller's key any more. None is taken.
     Lost,
 }
 
 /// Takes `want.units` slots, or none.
 pub(crate) fn take(slots: &impl Slots, want: Want) -> Taken {
-    // Before the log begins nothing is free, whatever the slots say.
+    // No slot is free before the log begins, even if the slot's time is earlier.
     if want.now_ns < slots.base_ns() {
         return Taken::TooFew;
     }
@@ -75,9 +74,9 @@ pub(crate) fn take(slots: &impl Slots, want: Want) -> Taken {
     }
 }
 
-/// Takes up to `want.units` slots that are free at `want.now_ns`, and returns how many. Each then holds what `next`
-/// gives for its time, which is later. Returns `None` if it has taken none because the slots are not the caller's any
-/// more.
+/// Takes up to `want.units` slots that are free at `want.now_ns`, and returns how many. Each slot then holds the time
+/// that `next` gives for its old time, which is later. Returns `None` if no slot was taken because the slots do not
+/// belong to the caller's key any more.
 pub(crate) fn take_each(slots: &impl Slots, want: Want, next: impl Fn(u64) -> u64) -> Option<u64> {
     if want.now_ns < slots.base_ns() {
         return Some(0);
@@ -85,31 +84,31 @@ pub(crate) fn take_each(slots: &impl Slots, want: Want, next: impl Fn(u64) -> u6
     let (first, offset) = slots.start(want.now_ns);
     match each_in_turn(slots, want, Turn { first, offset, nth: 0 }, next) {
         (0, Taken::Lost) => None,
-        // Units that were taken before the slots went to another key were confirmed, and stay taken.
+        // If the slots went to another key meanwhile, the units before that were confirmed, and stay taken.
         (units, _) => Some(units),
     }
 }
 
-/// The position of a walk over all rows. It begins at any row, and goes round.
+/// The position of a walk over all rows, which may begin at any row and wraps around.
 #[derive(Clone, Copy)]
 struct Turn {
     first: usize,
-    /// The place in the first row where the walk begins.
+    /// The index in the first row at which the walk begins.
     offset: usize,
     nth: usize,
 }
 
 impl Turn {
-    /// The next row in which a slot may be free, and the place in it to begin at.
+    /// The next row in which a slot may be free, and the index in it at which to begin.
     fn next_row(&mut self, slots: &impl Slots, now_ns: u64) -> Option<(usize, usize)> {
         let rows = slots.rows();
         while self.nth < rows {
             let (row, offset) =
                 (self.first + self.nth, if self.nth == 0 { self.offset } else { 0 });
-            // The walk goes round once at most.
+            // The walk wraps around at most once.
             let row = if row < rows { row } else { row - rows };
             self.nth += 1;
-            // If no slot of the row is free at now, the row is not read.
+            // A row without a slot that is free at now is skipped.
             if slots.low_ns(row) <= now_ns {
                 return Some((row, offset));
             }
@@ -124,14 +123,14 @@ fn each_in_turn(
     mut turn: Turn,
     next: impl Fn(u64) -> u64,
 ) -> (u64, Taken) {
-    // The slot is free again from the instant that it then holds.
+    // The new word of a slot is also the instant from which it is free again.
     let taken = |old| [next(old); 2];
     let mut units = 0;
     while let Some((row, mut offset)) = turn.next_row(slots, want.now_ns) {
         while let Some((index, old)) = take_in_row(slots, row, offset, want, taken) {
-            // In a keyed log the entry may have become another key's meanwhile.
+            // In a keyed log the entry may belong to another key now.
             if !slots.confirm() {
-                // The unit was written into a log that was not the key's any more, so it is taken back.
+                // The unit was written into a log that did not belong to the key any more, so it is taken back.
                 put_back(slots, row, index, next(old), old);
                 return (units, Taken::Lost);
             }
@@ -146,15 +145,15 @@ fn each_in_turn(
     (units, Taken::TooFew)
 }
 
-/// The place after `index` in the row; after the last place comes the first.
+/// The index after `index` in the row, which is 0 after the last index.
 fn next_offset(slots: &impl Slots, row: usize, index: usize) -> usize {
     if index + 1 < slots.row_len(row) { index + 1 } else { 0 }
 }
 
-/// Takes the first free slot of a row, from `offset` on and around. Returns the place of the slot, and the word that
-/// it held. `next` gives the word that the slot then holds, and the instant from which the slot is free.
+/// Takes the first free slot of a row. The search begins at `offset` and wraps around. Returns the index of the slot
+/// and its old word. For this word, `next` gives the new word and the instant from which the slot is free again.
 ///
-/// Lock-free: a CAS fails only if another thread has changed the slot, or spuriously, since it is a weak CAS.
+/// Lock-free: a CAS fails only if another thread has changed the slot, or spuriously (it is a weak CAS).
 fn take_in_row(
     slots: &impl Slots,
     row: usize,
@@ -163,12 +162,12 @@ fn take_in_row(
     next: impl Fn(u64) -> [u64; 2],
 ) -> Option<(usize, u64)> {
     let cells = slots.row(row);
-    // Every index lies in the row, since a thread begins at a place in it.
+    // Every index is in the row, since `offset` is.
     let mut low_ns = u64::MAX;
     for index in (offset..cells.len()).chain(0..offset) {
         let mut word = load(&cells[index]);
         while is_free(word, want.now_ns) {
-            // The bound is raised before the slot is written, since it must never lie below a time in the row.
+            // The upper bound is raised before the slot is written, since it must never be below a time in the row.
             let [next, free_ns] = next(word);
             slots.raise_high(row, free_ns);
             match replace(&cells[index], word, next) {
@@ -178,51 +177,53 @@ fn take_in_row(
         }
         low_ns = low_ns.min(time(word));
     }
-    // The bound may be raised: each slot was read, and a slot that is given back lowers the bound again.
+    // The lower bound may be raised, since all slots were read, and since each slot that is given back lowers the bound
+    // again.
     slots.raise_low(row, low_ns);
     None
 }
 
-/// Puts back what a slot held before the caller took it. If its time has come meanwhile and another request has taken
-/// it, nothing of the caller's is left in it.
+/// Restores the word that a slot held before the caller took it. If another request has taken the slot since, because
+/// its time had come, there is nothing to restore.
 ///
-/// If the slot holds `mine`, these bits are the caller's own, or as good. A later request finds the slot free only at
-/// `mine` or after it, and writes a later time. So the slot holds `mine` until it is put back, taken or given back. It
-/// may be given back in place of another slot with those bits, for a unit of the same instant. The other slot then
-/// stands for this one: slots of equal bits are interchangeable, and each that goes was written once. If this slot is
-/// taken again for that instant, and put back here, the other one stands for that unit. Only a reset takes a unit away
-/// without such a claim. After a reset a unit that is taken for the very same instant may be put back in place of one
-/// from before it. The documentation of a reset says the same of permits from before it.
+/// If the slot holds `mine`, it is right to restore `old`. These bits are either the caller's own or as good. A later
+/// request finds the slot free only at `mine` or later, and writes a later time. So the slot holds `mine` until it is
+/// restored, taken or given back. It may be given back in place of another slot with the same bits, for a unit of the
+/// same instant. The other slot then stands for this unit: slots with equal bits are interchangeable, and the number of
+/// them that are restored or given back is the number that were written. The same is true if this slot was then taken
+/// again for that instant. Only a reset removes a unit without a permit for it. After a reset, a new unit for the very
+/// same instant may be restored in place of a unit from before the reset. The documentation of a reset says the same
+/// about permits from before it.
 fn put_back(slots: &impl Slots, row: usize, index: usize, mine: u64, old: u64) {
     let slot = &slots.row(row)[index];
     if planted(Fault::ChargeLeftBehind) {
         return;
     }
     while let Err(found) = replace(slot, mine, old) {
-        // Another caller has found the slot free and taken it, so nothing is left to put back. Equal bits mean that the
-        // CAS has failed for no reason.
+        // Other bits mean that another caller has taken the slot, so there is nothing to restore. Equal bits mean that
+        // the CAS has failed spuriously.
         if found != mine {
             return;
         }
     }
 }
 
-/// The slots of a row that a request has marked.
+/// The slots of a row that a request has marked, as one bit for each slot.
 type Marks = [u64; ROW_MOST / 64];
 
-/// Marks slots row by row; when there are enough, settles all of them on the way back.
+/// Marks slots row by row, by recursion. On the way back, all marks are ended.
 fn gather(slots: &impl Slots, want: Want, mut turn: Turn, missing: u64) -> Taken {
-    // Enough slots are marked. The marks are valid only if the log is still the caller's.
+    // Enough slots are marked. The marks are valid only if the log still belongs to the caller's key.
     if missing == 0 {
         return if slots.confirm() { Taken::All } else { Taken::Lost };
     }
     while let Some((row, mut offset)) = turn.next_row(slots, want.now_ns) {
-        // As long as some are missing, every slot of this row that can be marked is marked.
+        // As long as slots are missing, every free slot of this row is marked.
         let (mut marks, mut count): (Marks, _) = ([0; ROW_MOST / 64], 0);
         let mut last = offset;
         while count < missing
             && let Some((index, _)) =
-                // The bound is raised for the time that may follow on the mark.
+                // The upper bound is raised for the time that may replace the mark.
                 take_in_row(slots, row, offset, want, |old| [marked(old), want.free_ns()])
         {
             marks[index / 64] |= 1 << (index % 64);
@@ -230,7 +231,8 @@ fn gather(slots: &impl Slots, want: Want, mut turn: Turn, missing: u64) -> Taken
             last = index;
             offset = next_offset(slots, row, index);
         }
-        // On the way back every row ends its marks as the last one decided: all with the new time, or all as before.
+        // On the way back every row ends its marks in the way that the last call decided: all get the new time, or all
+        // get their old time.
         if count > 0 {
             let taken = gather(slots, want, turn, missing - count);
             settle_all(slots.row(row), &marks, (taken == Taken::All).then_some(want.free_ns()));
@@ -248,26 +250,26 @@ fn settle_all(row: &[crate::sync::AtomicU64], marks: &Marks, free_ns: Option<u64
     for (word, &bits) in marks.iter().enumerate() {
         let mut bits = bits;
         while bits != 0 {
-            // Only slots of this row were marked.
+            // The index is in the row, since only slots of this row were marked.
             let slot = &row[word * 64 + bits.trailing_zeros() as usize];
             bits &= bits - 1;
             match free_ns {
                 Some(free_ns) => settle(slot, free_ns),
                 None if planted(Fault::MarksForgotten) => {}
                 None if planted(Fault::MarksEndUnused) => settle(slot, 0),
-                // The slot holds what it held before, since no other thread writes to a marked slot.
+                // The time under the mark is the old time, since no other thread writes to a marked slot.
                 None => settle(slot, time(load(slot))),
             }
         }
     }
 }
 
-/// Rewrites up to `units` slots, and returns how many. `next` gives the word that follows a slot's word, or `None` if
+/// Rewrites up to `units` slots, and returns how many. For the word of a slot, `next` gives the new word, or `None` if
 /// the slot stays as it is.
 ///
-/// A slot is replaced only if it still holds the exact word that was read before the caller was seen to own the slots.
-/// A later owner writes later times than any in them, so nothing of another key's is given back. The mark of a request
-/// is left to the thread that has made it.
+/// A slot is replaced only if it still holds the exact word that was read before the test that the slots belong to the
+/// caller's key. A later owner writes later times than all earlier ones, so no unit of another key is given back. A
+/// mark is left to the thread that made it.
 pub(super) fn rewrite(slots: &impl Slots, units: u64, next: impl Fn(u64) -> Option<u64>) -> u64 {
     let mut done = 0;
     for row in 0..slots.rows() {
@@ -277,16 +279,16 @@ pub(super) fn rewrite(slots: &impl Slots, units: u64, next: impl Fn(u64) -> Opti
                 && let Some(to) = next(word)
                 && slots.is_same()
             {
-                // The bound is raised before the slot is written. A closed slot may stay so for ever, so no instant is
-                // known from which all of the row is free.
+                // The upper bound is raised before the slot is written. A closed slot may stay closed for ever, so
+                // there is no instant from which all of the row is free.
                 if is_closed(to) {
                     slots.raise_high(row, to);
                 }
                 if planted(Fault::GivenBackWhatever) {
                     settle(slot, to);
                 } else if let Err(found) = replace(slot, word, to) {
-                    // Lock-free: another thread has taken, marked or given back the slot, or the CAS has failed for no
-                    // reason.
+                    // Lock-free: another thread has taken, marked or given back the slot, or the CAS has failed
+                    // spuriously.
                     word = found;
                     continue;
                 }

@@ -1,4 +1,4 @@
-//! [`AtLimit`]: what a policy does when its limit is reached. Checked here, carried out in
+//! [`AtLimit`]: what a policy does when its limit is reached. The options are checked here, and implemented in
 //! `algorithm/at_limit.rs`.
 
 use std::time::Duration;
@@ -16,83 +16,85 @@ use crate::wait::Wait;
 /// admitted unit counts any more. It is the time of L (or S) units at the rate for GCRA; W for fixed and segmented
 /// windows, windows of the calendar and sliding logs; and 2W for sliding windows.
 ///
-/// * **Soft**, `soft 5%`: the limit is softened to S = floor(L * 105 %). S takes the place of L in the algorithm's
-///   test and in its bound; the rate does not change. A request that L alone would have denied is admitted with a
-///   mark ([`Permit::is_over`](crate::Permit::is_over)). `limit` and `remaining` speak of L, `retry_after` of S.
+/// * **Soft**, `soft 5%`: the limit is softened to S = floor(L * 105 %). S takes the place of L in the algorithm's test
+///   and in its bound; the rate does not change. A request that L alone would have denied is admitted with a mark
+///   ([`Permit::is_over`](crate::Permit::is_over)). The answers `limit` and `remaining` refer to L, and `retry_after`
+///   refers to S.
 /// * **Counting denials**, `count-denied`: a denied request is charged as if it had been admitted, so that a client
 ///   that keeps asking is kept out. The charge is cut so that denials never make one unit wait longer than C, which is
-///   the horizon by default. So a client that pauses for C is always let in again. In GCRA's words, TAT = max(TAT,
-///   min(max(TAT, now) + cost, now + L - 1 unit + C)), unless that raises it by less than a [granule](#granules).
-///   Windows take no C: the current count grows by the cost and stops at L. (For `sliding-window`, also in its `exact`
-///   form, it stops at 2L, and has an effect in the next window as well.) A sliding log records denied units as it does
-///   admitted ones, and keeps the newest L (or S) units of both, to within a [granule](#granules). Counting denials
+///   the horizon by default. So a client that pauses for C is always let in again. Under GCRA, TAT = max(TAT,
+///   min(max(TAT, now) + cost, now + L - 1 unit + C)), unless that raises it by less than a [granule](#granules). A
+///   window has no C: its current count grows by the cost and stops at L. (For `sliding-window`, also in its `exact`
+///   form, it stops at 2L, and has an effect in the next window as well.) A sliding log records denied units like
+///   admitted units, and keeps the newest L (or S) units of both, to within a [granule](#granules). Counting denials
 ///   never admits more.
 /// * **Penalty**, `penalty 10m after 3`, for all algorithms but windows of the calendar and `sliding-log`: from the
-///   third denial in a row on, everything is refused for ten minutes. After that the limit is as if never used. An
-///   admission in between begins the row anew; peeks and costs that never fit do not count. With `extended` each
-///   denial during the penalty moves the end to ten minutes after that denial, if this is later by a
-///   [granule](#granules) or more. A penalty is at least as long as the horizon (and C), so a penalty never admits
+///   third denial in a row on, everything is refused for ten minutes. After that the limit is like a limit that was
+///   never used. An admission sets the number of denials in a row to 0. Peeks and costs that never fit do not count.
+///   With `extended` each denial during the penalty moves the end to ten minutes after that denial, if this is later by
+///   a [granule](#granules) or more. A penalty is at least as long as the horizon (and C), so a penalty never admits
 ///   what the limit alone would have denied.
 ///
-/// * **Queue**, `queue 50` and `wait 2s`, for GCRA and sliding logs: `reserve`, `queue` and `acquire` promise a turn
-///   to at most 50 waiting units, and no turn later than in 2 s. A request that would wait longer or behind more
-///   units is denied at once, even if the caller's [`Wait`](crate::Wait) allows more. Every word has room for the
-///   whole queue, also that of a key. A check never waits, and a queue does not change its answer.
+/// * **Queue**, `queue 50` and `wait 2s`, for GCRA and sliding logs: `reserve`, `queue` and `acquire` promise a turn to
+///   at most 50 waiting units, and no turn later than in 2 s. A request that would wait longer or behind more units is
+///   denied at once, even if the caller's [`Wait`](crate::Wait) allows more. Every word has room for the whole queue,
+///   even the word of a key. A check never waits, and a queue does not change its answer.
 ///
 /// * **Debt**, `debt 100x`, for all algorithms but `segmented-window` and `sliding-log`: a
 ///   [`charge`](crate::Entry::charge) that does not fit is remembered up to 100 times the limit, beyond the limit
 ///   itself. Without this option the GCRA word of a key remembers one burst beyond the burst, and a window's count
-///   stops at its limit. Under GCRA the debt drains at the rate, however long that takes: 100 times a limit of 1000/h
-///   for 100 hours. The current count of a window may reach 101 times the limit. The debt ends with a fixed window and
-///   with a window of the calendar. After a sliding window it weighs in the next one, too. Checks that meet no debt are
-///   decided as without this option. A debt takes room in the word of a key: see *how much debt a word remembers* in
-///   the guide. In the spill of a table, where keys share words, a debt is remembered as without this option.
+///   stops at its limit. Under GCRA the debt drains at the rate, which may take long: a debt of 100 times the limit of
+///   1000/h takes 100 hours. The current count of a window may reach 101 times the limit. The debt ends with a fixed
+///   window and with a window of the calendar. In a sliding window it also counts in the next window. If there is no
+///   debt, checks are decided as without this option. A debt takes room in the word of a key: see *how much debt a word
+///   remembers* in the guide. In the spill of a table, where keys share words, a debt is remembered as without this
+///   option.
 ///
-/// A key of a [`KeyedLimiter`](crate::KeyedLimiter) whose penalty is over by the table's time may be forgotten like any
-/// other idle key. A request that comes afterwards with an older time is decided as if it came after the penalty. A new
-/// key that is denied only because it comes late has no word in which this denial could be counted.
+/// A key of a [`KeyedLimiter`](crate::KeyedLimiter) may be forgotten like any other idle key when its penalty is over
+/// by the table's time. A later request with an older time is then decided as if it came after the penalty. A new key
+/// that is denied only because it comes late has no word in which this denial could be counted.
 ///
 /// # Granules
 /// A denial that is charged is a write, and in a flood of writes to one word threads wait for each other's cache line.
 /// So a denial is written only if it changes the state by enough:
 ///
-/// * Under GCRA the granule is a thousandth of C, or the time of one unit if that is shorter. Once the debt is full,
-///   at most one denial is written in each granule, however many there are. The debt is always less than a granule
-///   short of the debt that charging every denial would give. The shortfall does not add up, so a request is admitted
-///   less than a granule earlier. A client that asks for single units without a pause is kept out all the same, and
-///   no more is ever admitted than without `count-denied`. Under `gcra 10/m burst 5 count-denied 30s` the granule is
-///   30 ms: a client that asks a million times a second causes 33 writes a second, and one unit then waits for more
-///   than 29.97 s, and 30 s at most.
+/// * Under GCRA the granule is a thousandth of C, or the time of one unit if that is shorter. Once the debt is full, at
+///   most one denial is written in each granule, no matter how many there are. If every denial were charged, the debt
+///   would be higher, but always by less than a granule. The difference does not add up, so a request is admitted less
+///   than a granule earlier. Even so, a client that asks for single units without a pause is kept out, and no more is
+///   ever admitted than without `count-denied`. Under `gcra 10/m burst 5 count-denied 30s` the granule is 30 ms: a
+///   client that asks a million times a second causes 33 writes a second, and one unit then waits for more than 29.97 s
+///   and at most 30 s.
 /// * The end of an extended penalty moves by a thousandth of its length or more, or not at all. So a penalty of ten
-///   minutes ends more than 9 min 59.4 s after the last denial, and ten minutes after it at most. A penalty that is not
+///   minutes ends more than 9 min 59.4 s after the last denial, and at most ten minutes after it. A penalty that is not
 ///   extended lasts for its whole length.
 /// * The count of a window is exact. When it has reached its largest value, denials write nothing until the window is
 ///   over.
-/// * A sliding log records no denial as long as all units in it are of the last thousandth of its window. So denials
+/// * A sliding log records no denial as long as all of its units are from the last thousandth of its window. So denials
 ///   write to each slot at most once in that time. If all denials were recorded, each unit would have a later time, but
 ///   by less than that thousandth.
 ///
 /// # In all that is built on a limit
-/// * Every verb of [`Limiter`](crate::Limiter) and [`KeyedLimiter`](crate::KeyedLimiter) supports all of these
-///   options. A `take_up_to` or `reserve` that is denied is a denial like a check's, unless a check of that cost
-///   could never fit. A `charge` during a penalty charges nothing, and returns the whole cost. An admission ends the
-///   row of denials even if it is cancelled later; a refund leaves the row unchanged.
-/// * [`check_all`](crate::check_all): each limit counts its own denials, and none of another's.
-/// * [`check_or`](crate::Entry::check_or): a request that is admitted by the other limit was not denied, is not over,
-///   and ends no row. During a penalty nothing is admitted elsewhere.
-/// * [`Lease`](crate::Lease): taking a lease is one request; so is each request that the lease passes on to the
-///   limiter.
-/// * Snapshots hold rows and penalties, so a restart ends neither.
-/// * Each of several [tiers](crate::KeyedBuilder::tier) has options of its own. A change of quota keeps rows and
-///   penalties ([`set_quota`](crate::Changing)). A key that [moves](crate::Entry::move_to) under a penalty has used
-///   all of its old limit.
+/// * Every verb of [`Limiter`](crate::Limiter) and [`KeyedLimiter`](crate::KeyedLimiter) supports all of these options.
+///   A denied `take_up_to` or `reserve` counts like a denied check, unless a check of that cost could never fit. A
+///   `charge` during a penalty charges nothing, and returns the whole cost. An admission sets the number of denials in
+///   a row to 0, even if it is cancelled later. A refund leaves the number unchanged.
+/// * [`check_all`](crate::check_all): each limit counts its own denials only.
+/// * [`check_or`](crate::Entry::check_or): a request that the other limit admits does not count as denied, is not over
+///   the limit, and does not end denials in a row. During a penalty the other limit is not asked.
+/// * [`Lease`](crate::Lease): taking a lease counts as one request, and so does each request that the lease passes on
+///   to the limiter.
+/// * Snapshots include the number of denials in a row and the penalties, so a restart ends neither.
+/// * Each of several [tiers](crate::KeyedBuilder::tier) has options of its own. A change of quota keeps denials in a
+///   row and penalties ([`set_quota`](crate::Changing)). If a key [moves](crate::Entry::move_to) during a penalty, its
+///   whole old limit counts as used.
 /// * Stripes and sketches can be soft. They refuse policies that count denials
 ///   ([`BuildError::Policy`](crate::BuildError::Policy)), because a stripe sees only some of the denials, and cells of
 ///   a sketch are shared by keys.
 ///
-/// A peek, or a cost that never fits, changes nothing under any of these options. The end of a penalty is rounded up
-/// to the resolution of the word: ticks for GCRA, and for windows a power of ten nanoseconds, at least 1000 of which
-/// make a window (4096 in the words of a [`KeyedLimiter`](crate::KeyedLimiter)).
+/// Peeks and costs that never fit write nothing under any of these options. The end of a penalty is rounded up to the
+/// resolution of the word: ticks for GCRA, and for windows a power of ten nanoseconds, of which a window has at least
+/// 1000 (4096 in the words of a [`KeyedLimiter`](crate::KeyedLimiter)).
 ///
 /// ```
 /// use tollgate::{CountDenied, Percent, Policy};
@@ -106,21 +108,22 @@ use crate::wait::Wait;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct AtLimit {
-    /// The share by which the limit is softened; 0 % is a hard limit.
+    /// The share by which the limit is softened; 0 % means that it is not soft.
     pub soft: Percent,
-    /// The charge of denied requests, if they are charged.
+    /// Says if denied requests are charged, and up to what wait.
     pub count_denied: CountDenied,
     /// The penalty that follows several denials in a row.
     pub penalty: Option<Penalty>,
     /// How long requests may wait for their turn, and behind how many units.
     pub queue: Option<Wait>,
-    /// The debt that a charge may reach beyond the limit, as a multiple of the limit. With 0, the debt under GCRA is
-    /// bounded only by the room in the word, which is at least one burst, and a window remembers no debt.
+    /// The largest debt from a charge beyond the limit, as a multiple of the limit. If it is 0, the debt under GCRA is
+    /// bounded only by the room in the word, which is at least one burst, and a window has no debt.
     pub debt: u32,
 }
 
 impl AtLimit {
-    /// Tells whether a check at the limit is denied and nothing else happens. A check ignores queues and debts.
+    /// True if a check at the limit is denied and nothing else happens. Queues and debts do not matter, since a check
+    /// ignores them.
     pub(crate) fn is_plain(&self) -> bool {
         Self { queue: None, ..self.without_debt() } == Self::default()
     }
@@ -135,19 +138,20 @@ impl AtLimit {
         1 + u64::from(self.debt.max(1))
     }
 
-    /// The bits of the field that counts denials in a row; 0 without a penalty.
+    /// The width of the field that counts denials in a row; 0 without a penalty.
     pub(crate) fn denial_bits(&self) -> u32 {
         self.penalty.map_or(0, |penalty| u32::from(bits_for(penalty.after.into())))
     }
 
-    /// The length of the penalty; 0 without one, and cut at the longest time.
+    /// The length of the penalty, cut to the longest time; 0 without a penalty.
     pub(crate) fn penalty_ns(&self) -> u64 {
         let length_ns = self.penalty.map_or(0, |penalty| penalty.length.as_nanos());
         u64::try_from(length_ns).unwrap_or(u64::MAX)
     }
 }
 
-/// Refuses all options but a soft limit, for stores in which denials and turns do not belong to one key or caller.
+/// Refuses all options but a soft limit. It is for stores in which denials and turns do not belong to one key or
+/// caller.
 pub(crate) fn is_soft_at_most(of: Policy, why: &str, other: &str) -> Result<(), BuildError> {
     let soft = AtLimit { soft: of.at_limit.soft, ..AtLimit::default() };
     if of.at_limit == soft {
@@ -157,8 +161,8 @@ pub(crate) fn is_soft_at_most(of: Policy, why: &str, other: &str) -> Result<(), 
         Some(_) if of.at_limit == (AtLimit { queue: of.at_limit.queue, ..soft }) => {
             ("no verb waits for a turn here", "queue and wait")
         }
-        // A stripe owes as much as its word holds, and the cells of a sketch are shared by keys, as those of a spill
-        // are.
+        // A debt of a stripe is bounded by the room in its word, and the cells of a sketch or a spill are shared by
+        // keys.
         None if of.at_limit.without_debt() == soft => {
             ("how far a debt is remembered is not said by the policy here", "debt")
         }
@@ -169,7 +173,7 @@ pub(crate) fn is_soft_at_most(of: Policy, why: &str, other: &str) -> Result<(), 
     )))
 }
 
-/// The charge of denied requests: none, or up to a longest wait.
+/// Says if denied requests are charged, and up to what wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CountDenied {
     /// Denied requests are not charged: a denial writes nothing.
@@ -181,7 +185,7 @@ pub enum CountDenied {
     UpTo(Duration),
 }
 
-/// The number of denials in a row after which every request is refused, and the time for which this lasts.
+/// A time for which every request is refused, after a number of denials in a row.
 ///
 /// ```
 /// use std::time::Duration;
@@ -194,16 +198,16 @@ pub enum CountDenied {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Penalty {
-    /// The time for which everything is refused.
+    /// The time for which every request is refused.
     pub length: Duration,
-    /// The number of denials in a row that begin the penalty, at least 1.
+    /// The number of denials in a row that begins the penalty, at least 1.
     pub after: u32,
     /// If true, a denial during the penalty moves the end to `length` after that denial, if this is later by a
     /// thousandth of the length or more.
     pub extended: bool,
 }
 
-/// The largest share by which a limit is softened: to twice itself.
+/// The largest share by which a limit can be softened, which doubles the limit.
 const SOFT_MAX: Percent = Percent::new(100);
 
 impl Policy {
@@ -213,11 +217,11 @@ impl Policy {
         self.at_limit
     }
 
-    /// The same policy, its limit softened by a share of itself. See [`AtLimit`].
+    /// The same policy with its limit softened by a share. See [`AtLimit`].
     ///
     /// # Errors
-    /// A share of 0 % or above 100 %; a share that is less than a unit of this limit; a policy that no longer fits in a
-    /// word.
+    /// Returns an error if the share is 0 % or above 100 %, if it is less than a unit of this limit, or if the policy
+    /// no longer fits in a word.
     ///
     /// ```
     /// use tollgate::{Percent, Policy, Quota};
@@ -233,11 +237,11 @@ impl Policy {
         self.with(AtLimit { soft: share, ..self.at_limit })
     }
 
-    /// The same policy, which charges denied requests too, until one unit would have to wait for `most`; with `None`,
-    /// for the horizon. See [`AtLimit`].
+    /// The same policy, but denied requests are charged, too, until one unit would have to wait for `most` (`None`: for
+    /// the horizon). See [`AtLimit`].
     ///
     /// # Errors
-    /// `most` is given for a window; the policy no longer fits in a word.
+    /// Returns an error if `most` is given for a window, or if the policy no longer fits in a word.
     ///
     /// ```
     /// use std::time::Duration;
@@ -254,8 +258,8 @@ impl Policy {
     /// The same policy with a penalty of this length after this number of denials in a row. See [`AtLimit`].
     ///
     /// # Errors
-    /// No denials at all; a length below the horizon; a policy of the calendar or a sliding log; a policy that no
-    /// longer fits in a word.
+    /// Returns an error if the number of denials is 0, if the length is below the horizon, if the policy is a window of
+    /// the calendar or a sliding log, or if the policy no longer fits in a word.
     ///
     /// ```
     /// use std::time::Duration;
@@ -272,7 +276,7 @@ impl Policy {
         self.with(AtLimit { penalty, ..self.at_limit })
     }
 
-    /// As [`penalty`](Policy::penalty), but each denial during the penalty moves the end to `length` after that
+    /// Like [`penalty`](Policy::penalty), but each denial during the penalty moves its end to `length` after that
     /// denial, if this is later by a thousandth of the length or more.
     ///
     /// # Errors
@@ -282,15 +286,15 @@ impl Policy {
         self.with(AtLimit { penalty, ..self.at_limit })
     }
 
-    /// The same policy with a queue, which bounds the places of requests that wait for their turn, and how long they
-    /// wait. See [`AtLimit`].
+    /// The same policy with a queue. It bounds the number of places for requests that wait for their turn, and the time
+    /// of their wait. See [`AtLimit`].
     ///
-    /// Each unit beyond the burst takes one place: with a burst of 1 and requests of one unit, one leaves at once and
-    /// `places` wait.
+    /// Each unit beyond the burst takes one place: with a burst of 1 and requests of one unit, one request proceeds at
+    /// once and `places` requests wait.
     ///
     /// # Errors
-    /// The policy is a window, which has no turns; the queue has no places, no time, or no bound at all; it has a
-    /// jitter, which only a caller can choose; the policy no longer fits in a word.
+    /// Returns an error if the policy is a window, which has no turns; if the queue has no places, no time, or no bound
+    /// at all; if it has a jitter, which only a caller can choose; or if the policy no longer fits in a word.
     ///
     /// ```
     /// use std::time::Duration;
@@ -308,10 +312,11 @@ impl Policy {
         self.with(AtLimit { queue: Some(wait), ..self.at_limit })
     }
 
-    /// The same policy, which remembers a debt of up to `times` its limit beyond the limit. See [`AtLimit`].
+    /// The same policy, with a debt of up to `times` its limit beyond the limit. See [`AtLimit`].
     ///
     /// # Errors
-    /// 0 times; a segmented window or a sliding log; a policy that no longer fits in a word.
+    /// Returns an error if `times` is 0, if the policy is a segmented window or a sliding log, or if the policy no
+    /// longer fits in a word.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, ManualClock, Policy, Quota};

@@ -1,5 +1,5 @@
-//! A policy in windows of the calendar needs, besides its count, a quota of the longest window and a clock that tells
-//! the date.
+//! Policies in windows of the calendar. The period of such a quota is the longest window, and its clock has to give the
+//! date.
 
 use std::time::Duration;
 
@@ -10,27 +10,28 @@ use crate::clock::Clock;
 use crate::error::{BuildError, NO_DATE, PolicyError};
 use crate::quota::Quota;
 
-/// A quota of `limit` units in the longest window.
+/// The quota of `limit` units in the longest window.
 pub(super) fn calendar_quota(unit: CalendarUnit, limit: u64) -> Result<Quota, PolicyError> {
-    // The quota has the longest window, so that a state that is kept for a period is kept for any window.
+    // The period is the longest window, so that a state that is kept for a period is kept for any window.
     Quota::try_per(limit, Duration::from_nanos(unit.longest_ns()))
 }
 
 impl Policy {
-    /// At most `limit` units in each month or year of the calendar, or in each week, which begins on a day of choice.
-    /// Each window lasts from its first midnight in UTC to that of the next window. Bills and API plans state quotas
-    /// in this way. Its [`quota`](Policy::quota) has the period of the longest window: 31, 366 or 7 days.
+    /// A policy of at most `limit` units in each month or year of the calendar, or in each week, which begins on a day
+    /// that you choose. Each window begins and ends at midnight in UTC. Bills and API plans state quotas in this way.
+    /// The [`quota`](Policy::quota) of the policy has the period of the longest window: 31, 366 or 7 days.
     ///
-    /// The limiter's clock has to tell the date, so its readings must be Unix time. A limiter that is built without a
+    /// The limiter's clock has to give the date, so its readings must be Unix time. A limiter that is built without a
     /// clock uses [`Clock::unix`](crate::Clock::unix). [`KeyedLimiter`](crate::KeyedLimiter), sketches and changes of
     /// quota refuse a clock that counts from its own start ([`BuildError::Policy`](crate::BuildError),
     /// [`ChangeError::NoDate`](crate::ChangeError)); [`LimiterBuilder::clock`](crate::LimiterBuilder::clock) accepts
-    /// any clock. On a clock that counts from its own start the windows are those of a calendar in which this start
+    /// any clock. With a clock that counts from its own start, the windows are those of a calendar in which this start
     /// is the beginning of 1970, a Thursday.
     ///
     /// # Errors
-    /// A limit of 0, or of 2^51 (2.25e15) or more in a month, 2^54 in a year, 2^49 in a week: beside the count, a word
-    /// holds the number of the window up to the last instant of a clock, in July 2554.
+    /// Returns an error if the limit is 0, or is 2^51 (2.25e15) or more in a month, 2^54 or more in a year, or 2^49 or
+    /// more in a week. Beside the count, a word holds the number of the window, up to the last instant of a clock in
+    /// July 2554.
     ///
     /// ```
     /// use std::time::Duration;
@@ -48,15 +49,15 @@ impl Policy {
         Self::new(Algorithm::Calendar(unit), calendar_quota(unit, limit)?)
     }
 
-    /// Tells whether this clock can decide the policy.
+    /// True if this clock can be used for the policy.
     pub(crate) fn takes(&self, clock: &Clock) -> bool {
-        // Any clock measures how long something takes. Other policies need no more.
+        // Policies without the calendar only measure lengths of time, which any clock can do.
         !needs_date(self) || clock.tells_date()
     }
 
-    /// The fastest clock that can decide all of these policies.
+    /// The fastest clock that can be used for all of these policies.
     pub(crate) fn clock_for<'a>(policies: impl IntoIterator<Item = &'a Self>) -> Clock {
-        // One clock serves all tiers of a table, so one policy that needs the date is enough.
+        // All tiers of a table share one clock, so the clock must give the date if one policy needs it.
         let needs_date = policies.into_iter().any(needs_date);
         if needs_date { Clock::unix() } else { Clock::monotonic() }
     }
@@ -74,12 +75,12 @@ pub(super) fn check_period(policy: &Policy) -> Result<(), PolicyError> {
     )))
 }
 
-/// Tells whether the policy needs a clock that tells the date.
+/// True if the policy needs a clock that gives the date.
 fn needs_date(policy: &Policy) -> bool {
     matches!(policy.algorithm, Algorithm::Calendar(_))
 }
 
-/// Returns the clock if it can decide the policy.
+/// Returns the clock if it can be used for the policy.
 pub(crate) fn deciding(clock: Clock, policy: &Policy) -> Result<Clock, BuildError> {
     let refused = || BuildError::Policy(NO_DATE.to_string());
     policy.takes(&clock).then_some(clock).ok_or_else(refused)

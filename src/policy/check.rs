@@ -8,27 +8,27 @@ use crate::algorithm::softened;
 use crate::error::PolicyError;
 use crate::wait::Wait;
 
-/// A wait that bounds no queue.
+/// A wait without any bound, which is refused for a queue.
 const NO_END: Wait = Wait::at_most(Duration::MAX);
 
 impl Policy {
-    /// The same policy with these options at its limit, if they are accepted.
+    /// The same policy with these options for its limit, if they are accepted.
     pub(super) fn with(self, at_limit: AtLimit) -> Result<Self, PolicyError> {
         let policy = Self { at_limit, ..self };
-        // Earlier options are checked again, since a softer limit needs a longer penalty.
+        // All options are checked again, since they depend on each other: a softer limit needs a longer penalty.
         check_at_limit(&policy)?;
         policy.check_fits()?;
         Ok(policy)
     }
 }
 
-/// Refuses options that do not go together with the algorithm, or with each other.
+/// Refuses options that do not fit the algorithm or each other.
 fn check_at_limit(policy: &Policy) -> Result<(), PolicyError> {
     let AtLimit { soft: share, count_denied, penalty, queue, debt } = policy.at_limit;
     let limit = policy.named_limit();
     match softened(limit, share.hundredths()) {
         None => return Err(PolicyError::soft_too_large(limit, share)),
-        // The share adds less than a unit, so no request would ever be over.
+        // The share is less than a unit, so no request would ever be over the limit.
         Some(soft) if !share.is_zero() && soft == limit => {
             return Err(PolicyError::soft_adds_nothing(limit, share));
         }
@@ -39,7 +39,7 @@ fn check_at_limit(policy: &Policy) -> Result<(), PolicyError> {
         // A log has a slot for each unit of the softened limit.
         check_log_size(policy.ceiling())?;
     }
-    // A window counts units and has no wait to bound.
+    // A window counts units, so there is no wait that could be bounded.
     if matches!(count_denied, CountDenied::UpTo(_)) && policy.algorithm != Algorithm::Gcra {
         return Err(PolicyError::fixed(
             "a window has no longest wait for denied requests: its count stops at the limit; \
@@ -47,7 +47,8 @@ fn check_at_limit(policy: &Policy) -> Result<(), PolicyError> {
         ));
     }
     if let Some(wait) = queue {
-        // A count does not tell when a turn comes. A time does, and so do the slots of a log.
+        // The instant of a turn can be computed from the time of GCRA and from the slots of a log, but not from a
+        // count.
         if policy.algorithm != Algorithm::Gcra && !is_log {
             return Err(PolicyError::fixed(
                 "a window has no queue, since its units come back all at once and have no turns; leave out queue \
@@ -64,15 +65,16 @@ fn check_at_limit(policy: &Policy) -> Result<(), PolicyError> {
     }
     check_debt(policy, debt)?;
     if let Some(Penalty { length, after, .. }) = penalty {
-        // The denials in a row would need a word beside the slots. An admission is a compare-and-swap of one slot,
-        // which can neither check that no penalty has begun meanwhile nor end the row in the same step.
+        // The number of denials in a row would need a word beside the slots. An admission is a compare-and-swap of one
+        // slot, which can neither check that no penalty has begun meanwhile nor set the number to 0 in the same step.
         if is_log {
             return Err(PolicyError::fixed(
                 "a sliding log takes no penalty: an admission takes a slot, and could not see in the same step that \
                      no penalty has begun; leave it out, or use segmented-window",
             ));
         }
-        // The word of such a policy has no room for the end of a penalty within windows of different lengths.
+        // The word stores the end of a penalty in whole windows of one length, and windows of the calendar differ in
+        // length.
         if let Algorithm::Calendar(unit) = policy.algorithm {
             let (name, [_, days], limit) = (name_of(unit), unit.days(), policy.quota.count());
             return Err(PolicyError::new(format!(
@@ -85,7 +87,7 @@ fn check_at_limit(policy: &Policy) -> Result<(), PolicyError> {
                 "a penalty after 0 denials would refuse everything; use at least 1",
             ));
         }
-        // A shorter penalty would admit requests that the limit alone denies.
+        // After a shorter penalty, requests would be admitted that the limit alone would deny.
         let least = least_penalty_ns(policy);
         if length.as_nanos() < least {
             return Err(PolicyError::penalty_too_short(length, duration(least)));
@@ -94,7 +96,7 @@ fn check_at_limit(policy: &Policy) -> Result<(), PolicyError> {
     Ok(())
 }
 
-/// Checks that a word can hold such a debt.
+/// Checks that the algorithm can have a debt.
 fn check_debt(policy: &Policy, debt: u32) -> Result<(), PolicyError> {
     match (debt, policy.algorithm) {
         (0, _) => Ok(()),
@@ -104,7 +106,7 @@ fn check_debt(policy: &Policy, debt: u32) -> Result<(), PolicyError> {
             "a segmented window remembers no debt: its counts share one limit; leave debt out, or use sliding-window \
                  or gcra",
         )),
-        // A charge to a log takes places that come up within the window, and there are no others.
+        // A charge to a log takes slots that become free within a window, and there are no further slots.
         (_, Algorithm::SlidingLog) => Err(PolicyError::fixed(
             "a sliding log has one slot for each unit of its limit and none for a debt; leave debt out, or use gcra",
         )),
@@ -112,17 +114,17 @@ fn check_debt(policy: &Policy, debt: u32) -> Result<(), PolicyError> {
     }
 }
 
-/// The horizon, and how much further the charge of denied requests may reach.
+/// The shortest penalty: the horizon plus the time by which charged denials can extend it.
 fn least_penalty_ns(policy: &Policy) -> u128 {
     let period_ns = u128::from(policy.quota.period_ns());
     match policy.algorithm {
         Algorithm::Gcra => {
-            // A whole burst drains at the rate, rounded up.
+            // The horizon is the time in which a whole burst drains, rounded up.
             let horizon = (u128::from(policy.ceiling()) * period_ns)
                 .div_ceil(u128::from(policy.quota.count()));
             match policy.at_limit.count_denied {
                 CountDenied::No => horizon,
-                // A unit may wait for a second horizon behind a full burst.
+                // With charged denials, a unit may wait for a second horizon behind a full burst.
                 CountDenied::Yes => horizon.saturating_mul(2),
                 CountDenied::UpTo(wait) => horizon.saturating_add(wait.as_nanos()),
             }

@@ -1,4 +1,4 @@
-//! Compiles a policy into arithmetic: the [`Kernel`], the [`Rules`] for its limit, and the division of its word.
+//! Compiles a policy into arithmetic: the [`Kernel`], the [`Rules`] for its limit, and the layout of its word.
 
 use super::{Algorithm, CountDenied, Policy};
 use crate::algorithm::{
@@ -7,22 +7,22 @@ use crate::algorithm::{
 };
 use crate::word::Fields;
 
-/// How finely a word counts. Each algorithm uses only some of these fields.
+/// The fineness of the units in a word. Each algorithm uses only some of these fields.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fineness {
-    /// GCRA: one unit is `2^unit_bits` ticks.
+    /// For GCRA: one unit is `2^unit_bits` ticks.
     pub(crate) unit_bits: u8,
-    /// Windows from the first request: the start is rounded to a multiple of this length.
+    /// For windows from the first request: the start is rounded to a multiple of this length.
     pub(crate) quantum_ns: u64,
-    /// Segmented windows: how the word holds the counts.
+    /// For segmented windows: the way in which the word holds the counts.
     pub(crate) packing: Packing,
-    /// Other windows: the end of a penalty is rounded to a multiple of this length.
+    /// For other windows: the end of a penalty is rounded to a multiple of this length.
     pub(crate) end_quantum_ns: u64,
 }
 
 impl Policy {
-    /// The arithmetic of an un-keyed word, how the word is divided, and what happens at the limit. Returns `None` if
-    /// the policy is kept in slots and not in a word.
+    /// The arithmetic of a word without a key, the layout of the word, and the rules for the limit. Returns `None` if
+    /// the policy is stored in slots and not in a word.
     pub(crate) fn compile(&self) -> Option<(Kernel, Fields, Rules)> {
         let (needs, counts) = (self.needs(), self.needs().unkeyed());
         let fineness = Fineness {
@@ -36,7 +36,7 @@ impl Policy {
         Some((self.kernel(fineness)?, Fields { count_bits }, self.rules(fineness)))
     }
 
-    /// The arithmetic for a word of a chosen fineness; `None` if the policy is kept in slots.
+    /// The arithmetic for a word with a given fineness; `None` if the policy is stored in slots.
     pub(crate) fn kernel(&self, fineness: Fineness) -> Option<Kernel> {
         let Fineness { unit_bits, quantum_ns, packing, .. } = fineness;
         let (limit, window_ns) = (self.ceiling(), self.quota.period_ns());
@@ -64,30 +64,30 @@ impl Policy {
         })
     }
 
-    /// The longest wait of a request in nanoseconds, and the most units it may wait behind. Returns `None` if the
-    /// policy has no queue.
+    /// The longest wait of a request in nanoseconds, and the largest number of units behind which it may wait. Returns
+    /// `None` if the policy has no queue.
     pub(crate) fn queue_bounds(&self) -> Option<[u64; 2]> {
         self.at_limit.queue.map(|wait| wait.bounds())
     }
 
-    /// The rules for the limit, for a word of a chosen fineness.
+    /// The rules for the limit, for a word with a given fineness.
     pub(crate) fn rules(&self, fineness: Fineness) -> Rules {
         let (needs, at_limit) = (self.needs(), &self.at_limit);
         let stop = match self.algorithm {
             _ if at_limit.count_denied == CountDenied::No => None,
-            // GCRA's word is a time, which may reach beyond the burst. A count stops where its field ends, or where
-            // the debt does.
+            // GCRA's word is a time, which can go beyond the burst. The count of a window stops at the largest number
+            // of its field, or at the end of the debt.
             Algorithm::Gcra => needs.denied_ticks(fineness.unit_bits),
             _ => Some(needs.denied_count().into()),
         };
-        // A time reaches as far as the word has room.
+        // A time needs no such bound, since only the room in the word bounds it.
         let is_count = self.algorithm != Algorithm::Gcra;
         Rules {
             any: !at_limit.is_plain(),
             queue: self.queue_bounds(),
             soft_bp: at_limit.soft.hundredths(),
             beyond: self.ceiling() - self.named_limit(),
-            // It fits, or the policy would have been refused.
+            // The number fits, since the policy would have been refused otherwise.
             denied_most: stop.map(|most| u64::try_from(most).unwrap_or(u64::MAX)),
             debt: if is_count { at_limit.debt } else { 0 },
             penalty: at_limit.penalty.map(|penalty| Penalty {

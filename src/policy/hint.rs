@@ -6,7 +6,8 @@ use crate::error::PolicyError;
 use crate::quota::Quota;
 
 impl Policy {
-    /// Refuses a policy whose state has no room in an un-keyed word, or whose period is no window of its calendar.
+    /// Refuses a policy whose state does not fit in a word without a key, or whose period is not a window of its
+    /// calendar.
     pub(super) fn check_fits(&self) -> Result<(), PolicyError> {
         check_period(self)?;
         let needs = self.needs();
@@ -20,9 +21,10 @@ impl Policy {
 /// Proposes fewer segments, a smaller limit, or fewer options at the limit.
 fn fitting(policy: &Policy) -> String {
     let owing = |debt| Policy { at_limit: AtLimit { debt, ..policy.at_limit }, ..*policy };
-    // The policy fits without its debt.
+    // The policy would fit without its debt.
     if policy.at_limit.debt > 0 && owing(0).needs().fits() {
-        // A larger debt needs at least as many bits, so the largest that fits is found bit by bit from the highest.
+        // A larger debt never needs fewer bits, so the largest debt that fits is found bit by bit, from the highest
+        // bit.
         let most = (0..u32::BITS).rev().fold(0, |most, bit| {
             let more = most | 1 << bit;
             if owing(more).needs().fits() { more } else { most }
@@ -33,7 +35,7 @@ fn fitting(policy: &Policy) -> String {
         };
     }
     let plain = Policy { at_limit: AtLimit::default(), ..*policy };
-    // The policy fits without its options at the limit.
+    // The policy would fit without its options for the limit.
     if policy.at_limit != plain.at_limit && plain.needs().fits() {
         return "64 are there; without what happens at the limit it fits: use a shorter penalty \
                 after fewer denials, a smaller share, or a smaller limit"
@@ -45,7 +47,7 @@ fn fitting(policy: &Policy) -> String {
         other.is_ok_and(|other| other.needs().bits() <= u64::BITS)
     };
     let even = |&n: &u8| policy.quota.period_ns().is_multiple_of(u64::from(n));
-    // The most segments that divide the window and fit.
+    // The largest number of segments that divides the window and fits.
     let fewer = (2..=64_u8)
         .rev()
         .filter(even)
@@ -53,7 +55,7 @@ fn fitting(policy: &Policy) -> String {
     if let (Algorithm::SegmentedWindow { .. }, Some(most)) = (policy.algorithm, fewer) {
         return format!("64 are there; at most x{most} fits");
     }
-    // Only limits that fill their bits are tried: the next larger one would need one bit more.
+    // Only limits of the form 2^n - 1 are tried, since the next larger limit would need one bit more.
     let largest =
         (1..63).rev().map(|bits| (1_u64 << bits) - 1).find(|&count| fits(policy.algorithm, count));
     match largest {

@@ -1,12 +1,12 @@
-//! Finds the known word that an unknown one was meant to be.
+//! Finds the known word that was probably meant by an unknown word.
 
-/// ` (did you mean "burst"?)` for `bursts`, if one of the words is near: at most one slip in three letters.
+/// Returns ` (did you mean "burst"?)` for `bursts`, if one of the words is similar: at most one wrong letter in three.
 pub(super) fn meant<'a>(unknown: &str, words: impl Iterator<Item = &'a str>) -> String {
-    // Normalized as in the comparison with known words.
+    // The word is normalized in the same way as in the comparison with known words.
     let unknown = &*unknown.to_ascii_lowercase().replace(['_', ' '], "-");
     let near = words.map(|word| (slips(unknown, word), word)).min();
     match near {
-        // A word without slips is right, but not in this place.
+        // A word without a wrong letter is spelt right, but does not belong in this place.
         Some((slips, word)) if slips * 3 <= word.len() && slips > 0 => {
             format!(" (did you mean {word:?}?)")
         }
@@ -14,15 +14,15 @@ pub(super) fn meant<'a>(unknown: &str, words: impl Iterator<Item = &'a str>) -> 
     }
 }
 
-/// The least number of letters to add, leave out or replace (Levenshtein's distance).
+/// The least number of letters that have to be added, removed or replaced (Levenshtein's distance).
 fn slips(unknown: &str, word: &str) -> usize {
-    // The text may have any length, but a misspelt word is short.
+    // A long text is not compared, since the text may have any length and a misspelt word is short.
     if unknown.len() > 32 {
         return usize::from(u16::MAX);
     }
     let mut row: Vec<usize> = (0..=word.len()).collect();
     for (line, letter) in unknown.bytes().enumerate() {
-        // Only the line before is needed: `row` still holds it to the right of this column.
+        // Only the previous line of the table is needed. `row` still holds it from this column on.
         let mut diagonal = line;
         row[0] = line + 1;
         for (column, other) in word.bytes().enumerate() {

@@ -6,8 +6,9 @@ use super::read::{Words, is_number};
 use crate::algorithm::{CalendarUnit, Rounding, Weekday};
 use crate::error::PolicyError;
 
-/// The names of the algorithms: the name, and the option behind the quota, which is a number for segmented windows.
-/// Months stand for all windows of the calendar. The order is part of snapshots, so a new name comes last.
+/// The algorithms, each with its name and the option after the quota. (For segmented windows this option is a number,
+/// which is not listed.) The entry for months stands for all windows of the calendar. The order is part of snapshots,
+/// so a new name comes last.
 pub(super) const NAMES: [(Algorithm, &str, &str); 9] = [
     (Algorithm::Gcra, "gcra", ""),
     (Algorithm::FixedWindow, "fixed-window", ""),
@@ -20,7 +21,7 @@ pub(super) const NAMES: [(Algorithm, &str, &str); 9] = [
     (Algorithm::SlidingLog, "sliding-log", ""),
 ];
 
-/// Other projects' words for these algorithms. `docs/words.md` names the projects.
+/// The words of other projects for these algorithms. `docs/words.md` names the projects.
 const ALIASES: [(&str, &str); 8] = [
     ("generic-cell-rate-algorithm", "gcra"),
     ("leaking-bucket", "leaky-bucket"),
@@ -32,7 +33,7 @@ const ALIASES: [(&str, &str); 8] = [
     ("log", "sliding-log"),
 ];
 
-/// Words that texts use for several algorithms or for none of these, each with the words to use in its place.
+/// Words with several meanings, or for what no algorithm here does. Each has the words to use instead.
 const OTHER_WORDS: [(&str, &str); 7] = [
     ("calendar-day", "fixed-window, whose days are those of UTC, as in fixed-window 1000/d"),
     ("sliding", "sliding-window, of two counts, or sliding-log, of each time"),
@@ -43,14 +44,15 @@ const OTHER_WORDS: [(&str, &str); 7] = [
     ("concurrency", "a semaphore: requests in progress are not counted here"),
 ];
 
-/// The algorithms whose quotas have no period. A week begins on Monday unless another day is named.
+/// The units of the calendar and their names. Quotas with these names have no period. A week begins on Monday unless
+/// another day is named.
 const CALENDAR: [(CalendarUnit, &str); 3] = [
     (CalendarUnit::Month, "calendar-month"),
     (CalendarUnit::Year, "calendar-year"),
     (CalendarUnit::Week(Weekday::Monday), "calendar-week"),
 ];
 
-/// The words for the day on which a week begins.
+/// The options for the day on which a week begins.
 pub(super) const FROM_DAYS: [(&str, Weekday); 7] = [
     ("from-monday", Weekday::Monday),
     ("from-tuesday", Weekday::Tuesday),
@@ -61,7 +63,7 @@ pub(super) const FROM_DAYS: [(&str, Weekday); 7] = [
     ("from-sunday", Weekday::Sunday),
 ];
 
-/// The name of windows of the calendar. Weeks have one name, whatever day they begin on.
+/// The name of windows of the calendar. Weeks have one name, no matter on which day they begin.
 pub(crate) const fn name_of(unit: CalendarUnit) -> &'static str {
     let [month, year, week] = CALENDAR;
     match unit {
@@ -76,7 +78,7 @@ pub(super) fn calendar_of(name: &str) -> Option<CalendarUnit> {
     CALENDAR.into_iter().find(|(_, known)| *known == name).map(|(unit, _)| unit)
 }
 
-/// The words that may stand for an algorithm.
+/// The names that are accepted for an algorithm.
 pub(super) const ALGORITHMS: &str = "gcra, token-bucket, leaky-bucket, spaced, fixed-window, sliding-window, \
                           segmented-window, calendar-week, calendar-month, calendar-year or sliding-log";
 
@@ -86,18 +88,18 @@ fn known_names() -> impl Iterator<Item = &'static str> {
     ALGORITHMS.split([',', ' ']).chain(others)
 }
 
-/// The letters of a name alone: `Token Bucket`, `token_bucket` and `TokenBucket` are one.
+/// Only the letters of a name, so that `Token Bucket`, `token_bucket` and `TokenBucket` are equal.
 fn letters(name: &str) -> impl Iterator<Item = char> {
     let is_between = |letter: &char| matches!(letter, '-' | '_') || letter.is_whitespace();
     name.chars().filter(move |letter| !is_between(letter)).map(|letter| letter.to_ascii_lowercase())
 }
 
-/// Reads a name, in one word or in several, and returns what the list of algorithms calls it.
+/// Reads a name of one or several words, and returns the name in the list of algorithms.
 pub(super) fn read_name(words: &mut Words<'_>) -> Result<&'static str, PolicyError> {
     let place = words.place();
     words.take();
-    // The next word is a part of the name as long as the words with it may begin a known name. For example, `leaky`
-    // alone is no name, but may begin one, and `leaky bucket soft` begins none.
+    // A further word belongs to the name if the words together are the beginning of a known name. For example, `leaky`
+    // is the beginning of a name, but `leaky bucket soft` is not.
     let begins = |written: &str, known: &str| {
         let mut known = letters(known);
         letters(written).all(|letter| known.next() == Some(letter))
@@ -114,20 +116,20 @@ pub(super) fn read_name(words: &mut Words<'_>) -> Result<&'static str, PolicyErr
     let name = ALIASES.into_iter().find(|(alias, _)| is_written(alias)).map(|(_, name)| name);
     let algorithm =
         || ALGORITHMS.split([',', ' ']).find(|known| !known.is_empty() && is_written(known));
-    // `or` joins the last two of them.
+    // The word `or` before the last name in the list is not a name.
     let name = name.or_else(algorithm).filter(|name| *name != "or");
     name.ok_or_else(|| {
-        // All words before the quota may have been meant as the name.
+        // The error quotes all words before the quota, since all of them may have been meant as the name.
         while words.take_if(|word| !is_number(word) && word != "/").is_some() {}
         no_algorithm(words.since(place))
     })
 }
 
-/// The error for an unknown name: another project's word, a misspelt one, or an option that stands first.
+/// The error for an unknown name: a word of another project, a misspelt name, or an option in the first place.
 fn no_algorithm(name: &str) -> PolicyError {
-    // A word that is known exactly is not misspelt; for it `meant` returns nothing.
+    // A known word is not misspelt, so `meant` returns nothing for it.
     let meant = meant(name, known_names());
-    // For a word with several meanings only those are offered, since the whole list would not help.
+    // For a word with several meanings the error offers only these, since the whole list would not help.
     let other = OTHER_WORDS.iter().find(|(word, _)| letters(word).eq(letters(name)));
     let accepted = other.map_or(ALGORITHMS, |(_, write)| write);
     PolicyError::new(format!("there is no algorithm {name:?}{meant}; use {accepted}"))

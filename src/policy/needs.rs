@@ -1,14 +1,15 @@
-//! [`WordNeeds`]: the room that a policy needs in the word that holds its state, in bits, ticks and quanta.
+//! [`WordNeeds`]: computes how many bits a policy needs in the word of its state, and how fine its ticks and quanta can
+//! be.
 //!
-//! A word is `[time | counts]` ([`Fields`](crate::word::Fields)). Under GCRA the time is in ticks, which are as fine
-//! as the word has room for, and there are no counts. A window counts whole units, and its word may be fine or coarse
-//! only in where a start or the end of a penalty lies.
+//! A word is `[time | counts]` ([`Fields`](crate::word::Fields)). Under GCRA the time is in ticks, which are as fine as
+//! the word has room for, and there are no counts. A window counts whole units, so only the start of a window and the
+//! end of a penalty may be fine or coarse.
 
 use super::{Algorithm, AtLimit, CountDenied, Policy};
 use crate::algorithm::{Packing, Rounding, bits_for};
 use crate::clock::LATEST_NS;
 
-/// The lengths to which a start may be rounded, shortest first.
+/// The lengths to which a start can be rounded, shortest first.
 pub(crate) const POWERS_OF_TEN: [u64; 16] = {
     let mut powers = [1; 16];
     let mut n = 1;
@@ -19,32 +20,32 @@ pub(crate) const POWERS_OF_TEN: [u64; 16] = {
     powers
 };
 
-/// How the counts of an un-keyed word are kept.
+/// The layout of the counts in a word without a key.
 pub(super) struct UnkeyedCounts {
     pub(super) bits: u32,
     pub(super) packing: Packing,
     pub(super) end_quantum_ns: u64,
 }
 
-/// A policy, for computing the size of its numbers.
+/// A view of a policy that computes the size of its numbers.
 #[derive(Clone, Copy)]
 pub(crate) struct WordNeeds<'a> {
     policy: &'a Policy,
 }
 
-/// Needs of every policy.
+/// The needs of all policies.
 impl<'a> WordNeeds<'a> {
     pub(super) const fn of(policy: &'a Policy) -> Self {
         Self { policy }
     }
 
-    /// Tells whether an un-keyed word has room for the policy.
+    /// True if a word without a key has room for the policy.
     pub(super) fn fits(self) -> bool {
-        // Counts that fill the word alone would leave no time to shift.
+        // If the counts filled the whole word, the shift of the time would overflow.
         self.bits() <= u64::BITS && self.unkeyed().bits < u64::BITS
     }
 
-    /// Bits of one un-keyed word: its counts, and its time until the latest instant.
+    /// The number of bits in a word without a key: its counts, and its time up to the latest instant.
     pub(super) fn bits(self) -> u32 {
         match (self.policy.algorithm, self.unit_bits()) {
             (Algorithm::Gcra, Some(_)) => u64::BITS, // ticks are as fine as they can be
@@ -53,10 +54,10 @@ impl<'a> WordNeeds<'a> {
         }
     }
 
-    /// The counts of an un-keyed word: the first packing that fits.
+    /// The layout of the counts in a word without a key: the first packing that fits.
     pub(super) fn unkeyed(self) -> UnkeyedCounts {
         let packing = Packing::SIDE_BY_SIDE;
-        // GCRA's word is a time, and beside it at most the number of denials in a row.
+        // GCRA's word is a time, with at most the number of denials in a row beside it.
         if self.policy.algorithm == Algorithm::Gcra {
             return UnkeyedCounts { bits: self.denial_bits(), packing, end_quantum_ns: 1 };
         }
@@ -73,62 +74,63 @@ impl<'a> WordNeeds<'a> {
         let fits = |counts: &UnkeyedCounts| {
             counts.bits + time_bits <= u64::BITS && counts.bits < u64::BITS
         };
-        // If no packing fits, the error says how many bits the simplest would need.
+        // If no packing fits, the error says how many bits the simplest packing would need.
         let side_by_side = with((packing, self.count_bits()));
         self.packings().map(with).find(fits).unwrap_or(side_by_side)
     }
 
-    /// Bits of the field that counts denials in a row.
+    /// The width of the field that counts denials in a row.
     fn denial_bits(self) -> u32 {
         self.policy.at_limit.denial_bits()
     }
 }
 
-/// Needs of GCRA: its ticks.
+/// The needs of GCRA: its ticks.
 impl WordNeeds<'_> {
-    /// The finest ticks of an un-keyed word, in the form of [`Quota::unit_bits`](crate::Quota). The word also has room
-    /// for the number of denials in a row, and for times as far ahead as this policy may charge. `None` if nothing
-    /// fits.
+    /// The finest ticks for a word without a key: a unit has 2 to this power of ticks, as in
+    /// [`Quota::unit_bits`](crate::Quota). With these ticks the word also has room for the number of denials in a row,
+    /// and for the furthest time that this policy can charge. `None` if no ticks fit.
     pub(super) fn unit_bits(self) -> Option<u8> {
         if self.policy.at_limit == AtLimit::default() {
             return self.policy.quota.unit_bits();
         }
-        // With 2^62 ticks in a unit and one bit for the sum, the word is full.
+        // The search begins at 2^62 ticks in a unit, which fill the word together with one bit for the sum.
         (0..=62).rev().find(|&unit_bits| self.tick_bits(unit_bits) + self.denial_bits() <= 64)
     }
 
-    /// Bits for the ticks that pass until the latest time, or for those ahead of now, whichever are more, and one
-    /// more bit for their sum.
+    /// The number of bits for the ticks until the latest time or for the ticks ahead of now, whichever are more, plus
+    /// one bit for their sum.
     fn tick_bits(self, unit_bits: u8) -> u32 {
         let passed = self.ticks_in(LATEST_NS.into(), unit_bits);
         let most = passed.max(self.ticks_ahead(unit_bits));
         1 + u128::BITS - most.leading_zeros()
     }
 
-    /// The ticks in `ns` nanoseconds, rounded down, and cut far above what any word holds.
+    /// The number of ticks in `ns` nanoseconds, rounded down. It saturates far above the largest number that a word can
+    /// hold.
     fn ticks_in(self, ns: u128, unit_bits: u8) -> u128 {
         let quota = self.policy.quota;
         ns.saturating_mul(u128::from(quota.count()) << unit_bits) / u128::from(quota.period_ns())
     }
 
-    /// The furthest ahead of now that a denied request is charged, in ticks: L - 1 unit + C.
+    /// The largest distance ahead of now to which a denied request is charged, in ticks: L - 1 unit + C.
     pub(super) fn denied_ticks(self, unit_bits: u8) -> Option<u128> {
         let burst = u128::from(self.policy.ceiling()) << unit_bits;
         let wait = match self.policy.at_limit.count_denied {
             CountDenied::No => return None,
             // The horizon is the time in which a whole burst drains.
             CountDenied::Yes => burst,
-            // Rounded down, so that the wait for one unit is at most C.
+            // C is rounded down, so that the wait for one unit is at most C.
             CountDenied::UpTo(wait) => self.ticks_in(wait.as_nanos(), unit_bits),
         };
         Some((burst - (1 << unit_bits)).saturating_add(wait))
     }
 
-    /// The furthest ahead of now that a word's time may ever lie, in ticks.
+    /// The largest distance by which a word's time may ever lie ahead of now, in ticks.
     pub(crate) fn ticks_ahead(self, unit_bits: u8) -> u128 {
         let burst = u128::from(self.policy.ceiling()) << unit_bits;
         let end = match self.policy.at_limit.penalty {
-            // Two ticks more: the length is rounded up, and so are the readings at its two ends.
+            // Two ticks are added, since the length and the times at its two ends are rounded up.
             Some(penalty) => self.ticks_in(penalty.length.as_nanos(), unit_bits).saturating_add(2),
             None => 0,
         };
@@ -140,31 +142,31 @@ impl WordNeeds<'_> {
         burst.max(self.denied_ticks(unit_bits).unwrap_or(0)).max(end).max(queue).max(debt)
     }
 
-    /// The multiple of the limit that a word may hold: the limit itself, and the debt that the policy allows.
+    /// The multiple of the limit that a word can hold: the limit itself plus the debt that the policy allows.
     fn debt_times(self) -> Option<u128> {
         let times = self.policy.at_limit.debt;
         (times > 0).then_some(1 + u128::from(times))
     }
 }
 
-/// Needs of windows: their counts, and how finely they tell instants within a window.
+/// The needs of windows: their counts, and the fineness of instants within a window.
 impl WordNeeds<'_> {
     /// The largest count of one window.
     pub(super) fn largest_count(self) -> u64 {
         self.denied_count().max(self.charged_count().unwrap_or(0))
     }
 
-    /// The count at which a charge into debt stops, if the policy names a debt.
+    /// The largest count after a charge into debt, if the policy allows a debt.
     fn charged_count(self) -> Option<u64> {
         let most = self.debt_times()?.saturating_mul(self.policy.ceiling().into());
-        // A number that is cut here fills the word anyway.
+        // A number that saturates here is too large for any word.
         Some(u64::try_from(most).unwrap_or(u64::MAX))
     }
 
-    /// The count at which charges for denied requests stop.
+    /// The largest count after a charge for a denied request.
     pub(super) fn denied_count(self) -> u64 {
-        // These algorithms weigh the previous window by less than 1, so a count beyond the limit still has an effect
-        // in the next window.
+        // These algorithms weight the previous window by less than 1, so units beyond the limit still have an effect in
+        // the next window.
         let weighs = matches!(
             self.policy.algorithm,
             Algorithm::SlidingWindow { rounding: Rounding::Exact | Rounding::Down }
@@ -177,7 +179,7 @@ impl WordNeeds<'_> {
         }
     }
 
-    /// The bits of all counts of one word, side by side. They are more than 64 if the counts do not fit.
+    /// The number of bits for all counts of a word, side by side. It is above 64 if the counts do not fit.
     fn count_bits(self) -> u32 {
         let counters = match self.policy.algorithm {
             // A log has slots and no counts.
@@ -189,12 +191,13 @@ impl WordNeeds<'_> {
         counters * u32::from(bits_for(self.largest_count()))
     }
 
-    /// How a word may hold the algorithm's counts, in the order of preference, with their bits.
+    /// The packings that the algorithm's counts may have in a word, in the order of preference, each with its number of
+    /// bits.
     pub(crate) fn packings(self) -> impl Iterator<Item = (Packing, u32)> {
         let side_by_side = (Packing::SIDE_BY_SIDE, self.count_bits());
         let narrower = match self.policy.algorithm {
-            // Only rings whose sum is at most the limit have ranks, and counted denials may raise the sum above it. A
-            // ring is unpacked into 128 bits.
+            // Only rings whose sum is at most the limit can be ranked, and counted denials may raise the sum above the
+            // limit. A ring must also fit in 128 bits to be unpacked.
             Algorithm::SegmentedWindow { segments }
                 if self.policy.at_limit.count_denied == CountDenied::No
                     && self.count_bits() < u128::BITS =>
@@ -206,13 +209,13 @@ impl WordNeeds<'_> {
         std::iter::once(side_by_side).chain(narrower.into_iter().flatten())
     }
 
-    /// Bits of the largest time that an un-keyed word has to hold, beside its counts.
+    /// The number of bits for the largest time of a word without a key.
     fn time_bits(self) -> u32 {
-        // If an instant is rounded up (a start, or the end of a penalty), the largest time is one unit later.
+        // If instants are rounded up (a start, or the end of a penalty), the largest time is one unit later.
         let rounds_up = self.policy.algorithm == Algorithm::FixedWindowFromFirst
             || self.policy.at_limit.penalty.is_some();
         let units = self.latest_ns() / self.unit_ns(self.quantum_ns());
-        // A number that is cut here fills the word anyway.
+        // A number that saturates here is too large for any word.
         bits_for(units.saturating_add(rounds_up.into())).into()
     }
 
@@ -226,21 +229,21 @@ impl WordNeeds<'_> {
         LATEST_NS.saturating_add(self.policy.at_limit.penalty_ns())
     }
 
-    /// The length of the unit of time. The end of a penalty is a number of these units and a place within one.
+    /// The length of the word's unit of time. The end of a penalty is a number of these units plus a part of a unit.
     pub(crate) fn unit_ns(self, quantum_ns: u64) -> u64 {
         let window_ns = self.policy.quota.period_ns();
         match self.policy.algorithm {
             Algorithm::Gcra => 1,
             Algorithm::FixedWindowFromFirst => quantum_ns,
             Algorithm::SegmentedWindow { segments } => window_ns / u64::from(segments),
-            // The shortest window: at least as many of these pass as windows do.
+            // The shortest window is used, so that the number of units is at least the number of windows.
             Algorithm::Calendar(unit) => unit.shortest_ns(),
             _ => window_ns,
         }
     }
 
-    /// The quantum to which a from-first start is rounded up in an un-keyed word. It is as fine as the count leaves
-    /// room for.
+    /// The quantum to which the start of a `from-first` window is rounded up in a word without a key. It is as fine as
+    /// the count leaves room for.
     pub(super) fn quantum_ns(self) -> u64 {
         let beside = self.count_bits() + self.denial_bits();
         self.finest_quantum_ns(u64::MAX, |quantum_ns| {
@@ -249,8 +252,8 @@ impl WordNeeds<'_> {
         })
     }
 
-    /// The quantum to which the end of a penalty is rounded up in an un-keyed word. It is as fine as the other fields
-    /// leave room for.
+    /// The quantum to which the end of a penalty is rounded up in a word without a key. It is as fine as the other
+    /// fields leave room for.
     fn end_quantum_ns(self, own_bits: u32, time_bits: u32, unit_ns: u64) -> u64 {
         self.finest_quantum_ns(unit_ns, |quantum_ns| {
             let bits = self.bits_beside_end(own_bits, unit_ns, quantum_ns);
@@ -258,16 +261,16 @@ impl WordNeeds<'_> {
         })
     }
 
-    /// The least power of ten nanoseconds that fits and is at most `most` and a thousandth of the window. If none
-    /// fits, the largest of these powers.
+    /// The least power of ten nanoseconds that fits and is at most `most` and at most a thousandth of the window. If
+    /// none fits, the largest power within these two bounds.
     fn finest_quantum_ns(self, most: u64, fits: impl Fn(u64) -> bool) -> u64 {
         let coarsest_ns = (self.policy.quota.period_ns() / 1_000).clamp(1, most);
         let tolerable = POWERS_OF_TEN.into_iter().take_while(|&quantum| quantum <= coarsest_ns);
         tolerable.clone().find(|&quantum| fits(quantum)).or(tolerable.last()).unwrap_or(1)
     }
 
-    /// The bits of a window's counts, of which `own_bits` are for the counts themselves. They are at least as wide as
-    /// the place of an end within a unit, and the bits of the denials are added.
+    /// The number of bits for a window's counts. `own_bits` are needed for the counts themselves. With a penalty, the
+    /// counts are at least as wide as the end of a penalty within a unit, and the bits for the denials are added.
     pub(crate) fn bits_beside_end(self, own_bits: u32, unit_ns: u64, end_quantum_ns: u64) -> u32 {
         if self.policy.at_limit.penalty.is_none() {
             return own_bits;

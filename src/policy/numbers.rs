@@ -9,27 +9,27 @@ use crate::percent::Percent;
 use crate::quota::Quota;
 use crate::wait::Wait;
 
-/// The number of segmented windows. Each algorithm's number is its place in [`NAMES`].
+/// The number of segmented windows. The number of an algorithm is its index in [`NAMES`].
 const SEGMENTED: u64 = 6;
 
-/// The number of all windows of the calendar. It is that of months, which came first.
+/// The number of all windows of the calendar. It is the index of months, which were the first such windows.
 const CALENDAR: u64 = 7;
 
-/// The shift of the debt, which stands above the algorithm and its segments.
+/// The shift of the debt, which is in the bits above the algorithm and its segments.
 const DEBT_SHIFT: u32 = 16;
 
-/// How many numbers describe a policy.
+/// The count of numbers that describe a policy.
 pub(crate) const NUMBERS: usize = 10;
 
 impl Policy {
-    /// `[algorithm with its segments or unit of the calendar, and its debt; count, period in ns, burst]`, and then
-    /// the options at the limit, each 0 if it is absent.
+    /// `[algorithm with its segments or unit of the calendar, and its debt; count, period in ns, burst]`, and then the
+    /// options at the limit. An absent option is 0.
     pub(crate) fn numbers(&self) -> [u64; NUMBERS] {
         let place = NAMES.iter().zip(0..).find(|((named, ..), _)| *named == self.algorithm);
         let algorithm = match self.algorithm {
             Algorithm::SegmentedWindow { segments } => SEGMENTED | u64::from(segments) << 8,
             Algorithm::Calendar(unit) => CALENDAR | u64::from(unit.number()) << 8,
-            // Algorithms without a constant above are found by their name.
+            // The other algorithms are found in `NAMES`.
             Algorithm::Gcra
             | Algorithm::FixedWindow
             | Algorithm::FixedWindowFromFirst
@@ -39,7 +39,8 @@ impl Policy {
         let quota = &self.quota;
         let AtLimit { soft, count_denied, penalty, queue, debt } = self.at_limit;
         let (counts, denied) = match count_denied {
-            // 0: no denied request is charged; 1: they are charged as far as the horizon; 2: up to a given wait.
+            // 0: denied requests are not charged; 1: they are charged up to the horizon; 2: they are charged up to a
+            // given wait.
             CountDenied::No => (0, Duration::ZERO),
             CountDenied::Yes => (1, Duration::ZERO),
             CountDenied::UpTo(wait) => (2, wait),
@@ -47,7 +48,8 @@ impl Policy {
         let (length, after, extended) =
             penalty.map_or_else(Default::default, |it| (it.length, it.after, it.extended));
         let (wait, places) = queue.map_or_else(Default::default, |it| (it.max, it.units));
-        // Whole seconds take a word each. Fractions of a second stand beside other small numbers.
+        // The whole seconds of a length take a number of their own. Its fraction of a second shares a number with other
+        // small values.
         let nanos =
             |small: u64, duration: Duration| small | u64::from(duration.subsec_nanos()) << 32;
         let small = u64::from(soft.hundredths()) | counts << 16 | u64::from(extended) << 18;
@@ -60,13 +62,13 @@ impl Policy {
             denied.as_secs(),
             nanos(after.into(), length),
             length.as_secs(),
-            // A queue without places is never built, so 0 means no queue.
+            // 0 means no queue, since a queue has at least one place.
             places,
             if queue.is_some() { u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX) } else { 0 },
         ]
     }
 
-    /// The policy of these numbers. Returns `None` if no policy has them.
+    /// The policy with these numbers. Returns `None` if no policy has these numbers.
     pub(crate) fn of_numbers(numbers: [u64; NUMBERS]) -> Option<Self> {
         let [algorithm, count, period_ns, burst, at_limit @ ..] = numbers;
         let debt = u32::try_from(algorithm >> DEBT_SHIFT).ok()?;
@@ -90,39 +92,39 @@ impl Policy {
             _ => policy.count_denied(Some(denied)).ok()?,
         };
         match u32::try_from(after & u64::from(u32::MAX)).ok()? {
-            // There is no penalty, since one after 0 denials is refused.
+            // 0 means no penalty, since a penalty after 0 denials is refused.
             0 => {}
             after if small >> 18 & 1 == 1 => {
                 policy = policy.extended_penalty(length, after).ok()?;
             }
             after => policy = policy.penalty(length, after).ok()?,
         }
-        // A queue that only a wait bounds has the largest number of places.
+        // If only a wait bounds a queue, its number of places is the largest number.
         if places > 0 {
             let wait =
                 if wait_ns == u64::MAX { Duration::MAX } else { Duration::from_nanos(wait_ns) };
             policy = policy.queue(Wait::at_most(wait).behind(places)).ok()?;
         }
-        // No other numbers are ever written.
+        // Other numbers for the same policy are refused, since they are never written.
         (policy.numbers() == numbers).then_some(policy)
     }
 }
 
-/// The policy of the first four numbers, without options at its limit.
+/// The policy with the first four numbers, without options at its limit.
 fn of_quota([algorithm, count, period_ns, burst]: [u64; 4]) -> Option<Policy> {
     let quota = Quota::try_per(count, Duration::from_nanos(period_ns)).ok()?;
     let algorithm = match (algorithm & 0xff, u8::try_from(algorithm >> 8).ok()?) {
         (SEGMENTED, segments) => Algorithm::SegmentedWindow { segments },
         (CALENDAR, unit) => Algorithm::Calendar(CalendarUnit::of_number(unit)?),
         (place, 0) => NAMES.get(usize::try_from(place).ok()?)?.0,
-        // Only these two algorithms have a second number, for the segments or the unit.
+        // Only the two algorithms above have a second number, for the segments or the unit.
         _ => return None,
     };
     if algorithm == Algorithm::Gcra {
         return Some(quota.try_burst(burst).ok()?.into());
     }
     let policy = Policy::new(algorithm, quota).ok()?;
-    // A window's burst is its count. No other number is ever written.
+    // The burst of a window is its count. Another number is refused, since it is never written.
     (policy.quota.max_burst() == burst).then_some(policy)
 }
 

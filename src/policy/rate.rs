@@ -1,4 +1,4 @@
-//! Rates as people write them: `100/m`, `100 requests per minute`, `5 rps`, `0.1/s`.
+//! Reads rates in the forms in which people write them: `100/m`, `100 requests per minute`, `5 rps`, `0.1/s`.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::error::PolicyError;
 use crate::period::period;
 use crate::quota::Quota;
 
-/// The nouns that may be counted, in the singular. They are skipped.
+/// The nouns that may follow a count, in the singular. They are skipped.
 const NOUNS: [&str; 20] = [
     "req",
     "request",
@@ -36,14 +36,14 @@ const NOUNS: [&str; 20] = [
 /// The words that may stand between the count and the period.
 const BETWEEN: [&str; 7] = ["/", "per", "a", "an", "each", "every", "in"];
 
-/// The kinds of rate that are read.
+/// A rate that was read.
 pub(super) enum RateText {
     Quota(Quota),
     /// A count in a month or a year of the calendar, or in the windows that the algorithm names.
     Calendar(CalendarUnit, u64),
 }
 
-/// Reads a rate. If windows of the calendar are asked for, the period may be left out.
+/// Reads a rate. With windows of the calendar (`asked`), the period may be left out.
 pub(super) fn read_rate(
     words: &mut Words<'_>,
     asked: Option<CalendarUnit>,
@@ -51,14 +51,14 @@ pub(super) fn read_rate(
     let place = words.place();
     let word = words.take().unwrap_or_default();
     let is_behind = |behind: &str| is_noun(behind) || per_unit(behind).is_some();
-    // A word that is only a slash has no count.
+    // A slash in the first place means that the count is missing.
     if word == "/" {
         return Err(PolicyError::fixed(
             "the count before / is missing; write <count>/<period>, as in 100/s",
         ));
     }
     let (count, behind) = Decimal::count("count", word, is_behind)?;
-    // `5 rps` has the period in its unit.
+    // In `5 rps` the unit `rps` contains the period.
     let unit = per_unit(behind).or_else(|| {
         let next = words.peek().filter(|_| behind.is_empty());
         let unit = next.and_then(per_unit)?;
@@ -79,7 +79,7 @@ pub(super) fn read_rate(
     match (length, asked) {
         (Length::Calendar(unit), None) => of_calendar(unit, word, count),
         (Length::Calendar(read), Some(unit)) if read == unit => of_calendar(unit, word, count),
-        // All weeks have the same length.
+        // A week is the only unit of the calendar that always has the same length, so its length may be written, too.
         (Length::Ns(ns), Some(unit)) if [ns; 2] == [unit.shortest_ns(), unit.longest_ns()] => {
             of_calendar(unit, word, count)
         }
@@ -101,8 +101,8 @@ fn of_calendar(unit: CalendarUnit, word: &str, count: Decimal) -> Result<RateTex
     Ok(RateText::Calendar(unit, count))
 }
 
-/// A fraction that is one unit in several whole periods is a rate of whole numbers. Any other fraction leaves open
-/// how many units are admitted at once.
+/// A fractional count becomes one unit in several periods if it is exactly that. Other fractions are refused, since
+/// they do not say how many units may be admitted at once.
 fn of_decimal(word: &str, count: Decimal, period_ns: u64) -> Result<Quota, PolicyError> {
     if let Some(count) = count.whole() {
         return Quota::try_per(count, Duration::from_nanos(period_ns));
@@ -125,7 +125,7 @@ fn greatest_divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { greatest_divisor(b, a % b) }
 }
 
-/// The refusal of a count that is followed by no period.
+/// The error for a count without a period.
 fn no_period(read: &str, words: &Words<'_>) -> PolicyError {
     let mut behind = *words;
     let word = behind.take().unwrap_or_default();

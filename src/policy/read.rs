@@ -1,4 +1,4 @@
-//! Reading the words of a policy's text, as the user wrote them, its numbers and its lengths of time.
+//! Reads the words, the numbers and the lengths of time in a policy's text.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use crate::algorithm::CalendarUnit;
 use crate::error::PolicyError;
 use crate::period::{DAY_NS, HOUR_NS, MINUTE_NS, SECOND_NS};
 
-/// The words that are still to be read. A slash is a word of its own.
+/// The words that have not been read yet. A slash is a separate word.
 ///
-/// Each word is a part of the text, so that an error can quote it as the user wrote it.
+/// Each word is a slice of the text, so that an error can quote it in the user's spelling.
 #[derive(Clone, Copy)]
 pub(super) struct Words<'a> {
     text: &'a str,
@@ -38,7 +38,7 @@ impl<'a> Words<'a> {
         Self { ..*self }.take()
     }
 
-    /// Takes the next word if it is of this kind.
+    /// Takes the next word if `is_wanted` returns true for it.
     pub(super) fn take_if(&mut self, is_wanted: impl FnOnce(&str) -> bool) -> Option<&'a str> {
         self.peek().filter(|word| is_wanted(word))?;
         self.take()
@@ -49,21 +49,21 @@ impl<'a> Words<'a> {
         self.at
     }
 
-    /// The text that was read since this place.
+    /// The text that was read since `place`.
     pub(super) fn since(&self, place: usize) -> &'a str {
         self.text[place..self.at].trim()
     }
 }
 
-/// Tells whether a word is this known one. Upper and lower case are alike, and so are `-` and `_`: `GCRA` and
-/// `from_first` can mean nothing else.
+/// True if a word is the known word. Upper and lower case are equal, and so are `-` and `_`, since `GCRA` and
+/// `from_first` can have only one meaning.
 pub(super) fn is_word(word: &str, known: &str) -> bool {
     let letters =
         word.chars().map(|letter| if letter == '_' { '-' } else { letter.to_ascii_lowercase() });
     letters.eq(known.chars())
 }
 
-/// Tells whether a word is a number or was meant as one.
+/// True if a word is a number, or was probably meant as a number.
 pub(super) fn is_number(word: &str) -> bool {
     word.trim_start_matches(['.', '-', '+']).starts_with(|first: char| first.is_ascii_digit())
 }
@@ -76,7 +76,7 @@ pub(super) struct Decimal {
 }
 
 impl Decimal {
-    /// Reads the number that a word begins with. Returns it and the rest of the word.
+    /// Reads the number at the beginning of a word. Returns the number and the rest of the word.
     fn begin<'a>(what: &str, word: &'a str) -> Result<(Self, &'a str), PolicyError> {
         let is_part = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'_' | b'.');
         let end = word.bytes().take_while(is_part).count();
@@ -89,7 +89,7 @@ impl Decimal {
         {
             return Err(not_a_number(what, word));
         }
-        // In many countries a point separates thousands.
+        // Three decimals may be meant as thousands, since in many countries a point separates thousands.
         let decimals = decimals.unwrap_or_default();
         if decimals.len() == 3 && whole.bytes().any(|digit| digit != b'0') {
             return Err(of_two_meanings(what, word, whole, decimals));
@@ -107,8 +107,8 @@ impl Decimal {
         Ok((read, behind))
     }
 
-    /// Reads a number that may count thousands or millions, as in `10k`; returns it and the rest of the word, which
-    /// `is_behind` must accept.
+    /// Reads a number that may be in thousands or millions, as in `10k`. Returns the number and the rest of the word,
+    /// for which `is_behind` must return true.
     pub(super) fn count<'a>(
         what: &str,
         word: &'a str,
@@ -118,7 +118,7 @@ impl Decimal {
         if behind.is_empty() || is_behind(behind) {
             return Ok((read, behind));
         }
-        // `m` means minutes, and thousandths, so it does not mean a million.
+        // `M` is a million, but `m` is not: it stands for minutes and for thousandths.
         let (times, behind) = match behind.as_bytes()[0] {
             b'k' | b'K' => (1_000, &behind[1..]),
             b'M' => (1_000_000, &behind[1..]),
@@ -140,7 +140,7 @@ impl Decimal {
     }
 }
 
-/// The refusal of `10.000`, which means ten to some readers and ten thousand to others.
+/// The error for `10.000`, which is ten to some readers and ten thousand to others.
 fn of_two_meanings(what: &str, word: &str, whole: &str, decimals: &str) -> PolicyError {
     let ten = match decimals.trim_end_matches('0') {
         "" => whole.to_string(),
@@ -171,13 +171,13 @@ pub(super) fn not_whole(what: &str, word: &str) -> PolicyError {
 /// A unit of time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PeriodUnit {
-    /// A unit of this many nanoseconds.
+    /// A unit with this number of nanoseconds.
     Ns(u64),
-    /// A unit of the calendar, whose instances differ in length. The nearest length is `days` days.
+    /// A unit of the calendar, which has no fixed length. The nearest length is `days` days.
     Calendar { unit: CalendarUnit, days: u64 },
 }
 
-/// The names of each unit, without an `s` behind them.
+/// The names of each unit, without the `s` of the plural.
 const UNITS: [(PeriodUnit, &[&str]); 10] = [
     (PeriodUnit::Calendar { unit: CalendarUnit::Year, days: 365 }, &["y", "yr", "year"]),
     (PeriodUnit::Calendar { unit: CalendarUnit::Month, days: 30 }, &["mo", "month"]),
@@ -199,7 +199,7 @@ fn unit(word: &str) -> Option<PeriodUnit> {
     UNITS.iter().find(|(_, names)| names.iter().any(&is_named)).map(|(unit, _)| *unit)
 }
 
-/// Tells whether a length of time may begin with this word.
+/// True if a length of time may begin with this word.
 pub(super) fn is_length(word: &str) -> bool {
     word.starts_with(|first: char| first.is_ascii_digit()) || unit(word).is_some()
 }
@@ -224,7 +224,7 @@ pub(super) fn read_length(what: &str, words: &mut Words<'_>) -> Result<Length, P
         let (number, behind) = if is_bare { (one, rest) } else { Decimal::begin(what, rest)? };
         let end = behind.find(|letter: char| letter.is_ascii_digit()).unwrap_or(behind.len());
         let (name, behind) = behind.split_at(end);
-        // If a number stands alone, the next word may be its unit.
+        // If the word is only a number, the next word may be its unit.
         let apart = words.peek().filter(|word| name.is_empty() && !is_bare && unit(word).is_some());
         let name = apart.map_or(name, |_| words.take().unwrap_or_default());
         let not_understood = |words: &Words<'_>| {
@@ -235,7 +235,7 @@ pub(super) fn read_length(what: &str, words: &mut Words<'_>) -> Result<Length, P
             ))
         };
         let ns = match unit(name) {
-            // `d` alone is one day; `ms` alone is more likely a slip than one millisecond.
+            // `d` alone is one day. `ms` alone is refused, since it is more likely a mistake than one millisecond.
             Some(PeriodUnit::Ns(ns)) if !(is_bare && ns < SECOND_NS) => ns,
             Some(PeriodUnit::Calendar { unit, .. })
                 if before.is_none() && behind.is_empty() && number.whole() == Some(1) =>
@@ -248,7 +248,7 @@ pub(super) fn read_length(what: &str, words: &mut Words<'_>) -> Result<Length, P
             }
             _ => return Err(not_understood(words)),
         };
-        // The units must go from larger to smaller, and each may occur once, as in `1h30m`.
+        // Each unit must be smaller than the unit before it, as in `1h30m`.
         if before.is_some_and(|before| ns >= before) || (before.is_some() && is_bare) {
             return Err(not_understood(words));
         }
@@ -272,7 +272,7 @@ pub(super) fn read_length(what: &str, words: &mut Words<'_>) -> Result<Length, P
     }
 }
 
-/// The refusal of a month or a year where a length is asked for.
+/// The error for a month or a year where a length of time is needed.
 fn no_length(what: &str, read: &str, days: Option<u64>) -> PolicyError {
     let write = days.map_or("days, as in 30d".to_string(), |days| format!("days, as in {days}d"));
     PolicyError::new(format!(
@@ -280,7 +280,7 @@ fn no_length(what: &str, read: &str, days: Option<u64>) -> PolicyError {
     ))
 }
 
-/// The length that is nearest to a window of the calendar.
+/// The number of days that is nearest to a window of the calendar.
 pub(super) fn near_days(calendar: CalendarUnit) -> u64 {
     let days = UNITS.iter().find_map(|(unit, _)| match unit {
         PeriodUnit::Calendar { unit, days } if *unit == calendar => Some(*days),

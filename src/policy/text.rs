@@ -20,7 +20,7 @@ impl fmt::Debug for Policy {
     }
 }
 
-/// Prints the policy so that [`FromStr`] reads it back. An alias is printed as the name that it stands for.
+/// Prints the policy in a form that [`FromStr`] reads back. An alias is printed as the name for which it stands.
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.algorithm {
@@ -85,7 +85,7 @@ const OPTIONS: [&str; 17] = [
     "per",
 ];
 
-/// The words that choose between the forms of an algorithm.
+/// The options that choose between the forms of an algorithm.
 const MODES: [&str; 8] =
     ["soft", "hard", "aligned", "from-first", "exact", "strict", "round-up", "round-down"];
 
@@ -97,7 +97,7 @@ fn read(text: &str) -> Result<Policy, PolicyError> {
                 "it is empty; write a quota such as 100/s, or gcra 100/s burst 20",
             ));
         }
-        // The text is a quota alone.
+        // The text is a quota without an algorithm.
         Some(word) if is_number(word) || word == "/" => "gcra",
         Some(_) => read_name(&mut words)?,
     };
@@ -106,7 +106,7 @@ fn read(text: &str) -> Result<Policy, PolicyError> {
     let mut at_limit = LimitWords::default();
     while let Some(word) = words.take() {
         let known = OPTIONS.into_iter().find(|option| is_word(word, option));
-        // Options at the limit may stand anywhere behind the quota.
+        // Options at the limit may be anywhere after the quota.
         if at_limit.read(known.unwrap_or(word), &mut words)? {
             continue;
         }
@@ -122,7 +122,8 @@ fn read(text: &str) -> Result<Policy, PolicyError> {
             }
             _ if options.mode.is_none() => options.mode = Some(whole_mode(word, &mut words)),
             _ => {
-                // If there are two unknown words, the error is about the first, unless that word is right.
+                // If two words could be the option for the form, the error is about the first of them, unless that word
+                // is right.
                 build(name, quota, &options)?;
                 return Err(PolicyError::new(format!("{word:?} is one option too many")));
             }
@@ -131,7 +132,7 @@ fn read(text: &str) -> Result<Policy, PolicyError> {
     at_limit.apply(build(name, quota, &options)?)
 }
 
-/// Takes the word that chooses a form, where it stands between the name and the quota.
+/// Takes the option that chooses a form, if it is between the name and the quota.
 fn take_mode<'a>(words: &mut Words<'a>) -> Option<&'a str> {
     let mut ahead = *words;
     let word = ahead.take_if(|word| !is_number(word))?;
@@ -141,12 +142,12 @@ fn take_mode<'a>(words: &mut Words<'a>) -> Option<&'a str> {
     Some(mode)
 }
 
-/// The words that choose between the forms of an algorithm, and between the days on which a week begins.
+/// The options that choose the form of an algorithm, and those that choose the first day of a week.
 fn modes() -> impl Iterator<Item = &'static str> {
     MODES.into_iter().chain(FROM_DAYS.map(|(from, _)| from))
 }
 
-/// Returns the word that chooses a form. Its second half may stand as a word of its own, as in `from sunday`.
+/// Returns the option that chooses a form. It may be written as two words, as in `from sunday`.
 fn whole_mode<'a>(word: &'a str, words: &mut Words<'a>) -> &'a str {
     let behind = words.peek().filter(|_| is_word(word, "from")).unwrap_or_default();
     let is_whole =
@@ -183,13 +184,13 @@ fn build(name: &str, quota: Quota, options: &PolicyOptions<'_>) -> Result<Policy
             )));
         }
         ("leaky-bucket", Some("soft")) => return Ok(quota.into()),
-        // A hard leaky bucket drains one unit per period, whatever its size.
+        // A hard leaky bucket drains one unit per period, and its count is the size of the bucket.
         ("leaky-bucket", Some("hard")) => {
             return Ok(Quota::try_per(1, quota.period())?.try_burst(quota.count())?.into());
         }
         ("leaky-bucket", _) => return Err(unknown("use soft, hard, or none")),
         ("gcra" | "token-bucket", _) => return Err(unknown("it takes only burst <n>")),
-        // `spaced` never admits two units at once.
+        // `spaced` has a burst of 1, so it never admits two units at once.
         ("spaced", None) => return Ok(quota.try_burst(1)?.into()),
         ("fixed-window", None | Some("aligned")) => Algorithm::FixedWindow,
         ("fixed-window", Some("from-first")) => Algorithm::FixedWindowFromFirst,
@@ -201,7 +202,7 @@ fn build(name: &str, quota: Quota, options: &PolicyOptions<'_>) -> Result<Policy
         ("sliding-window", None | Some("round-down")) => {
             Algorithm::SlidingWindow { rounding: Rounding::Down }
         }
-        // Counts are whole, so a share that is rounded up fits exactly when the share itself does.
+        // Rounding up gives the same answers as no rounding, since counts are whole numbers.
         ("sliding-window", Some("exact" | "round-up")) => {
             Algorithm::SlidingWindow { rounding: Rounding::Exact }
         }
@@ -214,7 +215,7 @@ fn build(name: &str, quota: Quota, options: &PolicyOptions<'_>) -> Result<Policy
         ("segmented-window", mode) => {
             let accepted = "write the number of segments as x2 to x64, as in x6";
             let number = mode.and_then(|word| word.strip_prefix(['x', 'X']));
-            // `x+6` would be read as a number, too.
+            // The digits are tested, since `parse` would also accept `+6`.
             let segments = number.filter(|n| n.bytes().all(|b| b.is_ascii_digit()));
             match segments.and_then(|n| n.parse().ok()) {
                 Some(segments) => Algorithm::SegmentedWindow { segments },
@@ -222,13 +223,13 @@ fn build(name: &str, quota: Quota, options: &PolicyOptions<'_>) -> Result<Policy
             }
         }
         ("sliding-log", None) => Algorithm::SlidingLog,
-        // `spaced`, logs and the calendar. An unknown name was refused when it was read.
+        // The other names are `spaced`, logs and windows of the calendar. An unknown name was refused when it was read.
         _ => match calendar_of(name) {
             Some(unit) => Algorithm::Calendar(of_mode(unit, mode, unknown)?),
             None => return Err(unknown("it takes none")),
         },
     };
-    // Not `with_burst`: a burst equal to the count is refused on a window too.
+    // This tests `options.burst` and not `with_burst`, so that a window also refuses a burst that equals its count.
     match options.burst {
         Some(burst) if algorithm == Algorithm::SlidingLog => {
             return Err(PolicyError::burst_on_log(quota.count(), burst));
@@ -239,17 +240,17 @@ fn build(name: &str, quota: Quota, options: &PolicyOptions<'_>) -> Result<Policy
     Policy::new(algorithm, quota)
 }
 
-/// Tells whether the quota's period is seven days.
+/// True if the quota's period is seven days.
 fn is_week(quota: Quota) -> bool {
     quota.period_ns() == CalendarUnit::Week(Weekday::Monday).longest_ns()
 }
 
-/// The first day of the week that this word names.
+/// The first day of the week for this option.
 fn begins(mode: &str) -> Option<Weekday> {
     FROM_DAYS.into_iter().find(|(from, _)| *from == mode).map(|(_, day)| day)
 }
 
-/// The windows of the calendar that this option chooses.
+/// The windows of the calendar for this option.
 fn of_mode(
     unit: CalendarUnit,
     mode: Option<&str>,
@@ -269,8 +270,8 @@ fn of_mode(
     }
 }
 
-/// Reads the quota behind an algorithm. Returns also the name of its policy, since a month or a year changes the
-/// name.
+/// Reads the quota after the name of an algorithm. Also returns the name of the policy, since a month or a year changes
+/// it.
 fn read_quota(
     name: &'static str,
     words: &mut Words<'_>,
@@ -282,7 +283,8 @@ fn read_quota(
     }
     match read_rate(words, calendar_of(name))? {
         RateText::Quota(quota) => Ok((name, quota)),
-        // `fixed-window` may be given windows of the calendar. All other algorithms need a period with a length.
+        // A month or a year is accepted for `fixed-window` and for windows of the calendar. All other algorithms need a
+        // period with a fixed length.
         RateText::Calendar(unit, count)
             if name == "fixed-window" || calendar_of(name).is_some() =>
         {

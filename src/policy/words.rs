@@ -1,5 +1,5 @@
-//! The words of a policy's text that say what happens at its limit: `soft 5%`, `count-denied 30s`,
-//! `penalty 10m after 3 extended`, `queue 50 wait 2s`, `debt 100x`.
+//! Reads and writes the options at the limit in a policy's text: `soft 5%`, `count-denied 30s`, `penalty 10m after 3
+//! extended`, `queue 50 wait 2s`, `debt 100x`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use crate::percent::Percent;
 use crate::period::period;
 use crate::wait::Wait;
 
-/// The options that were read so far.
+/// The options that have been read so far.
 #[derive(Default)]
 pub(super) struct LimitWords {
     soft: Option<Percent>,
@@ -25,20 +25,20 @@ pub(super) struct LimitWords {
 }
 
 impl LimitWords {
-    /// Reads the option that `word` begins. Returns true if `word` begins an option.
+    /// Reads the option that begins with `word`. Returns false if no option begins with it.
     pub(super) fn read(&mut self, word: &str, rest: &mut Words<'_>) -> Result<bool, PolicyError> {
         let twice = |given: bool| {
             if given { Err(PolicyError::new(format!("{word} is given twice"))) } else { Ok(()) }
         };
         match word {
-            // Without a share, `soft` is the mode of a leaky bucket.
+            // Without a share, `soft` is the option of a leaky bucket.
             "soft" if rest.peek().is_some_and(is_share) => {
                 twice(self.soft.is_some())?;
                 self.soft = Some(rest.take().unwrap_or_default().parse()?);
             }
             "count-denied" => {
                 twice(self.count_denied.is_some())?;
-                // Without a wait, the horizon is meant.
+                // Without a wait, denied requests are charged up to the horizon.
                 let is_there = rest.peek().is_some_and(is_length);
                 let wait = is_there.then(|| read_duration("wait of count-denied", rest));
                 self.count_denied = Some(wait.transpose()?);
@@ -60,7 +60,7 @@ impl LimitWords {
                 twice(self.debt.is_some())?;
                 self.debt = Some(read_times(rest.take().unwrap_or_default())?);
             }
-            // These words are read together with `penalty`. Here they stand without one.
+            // These words are part of `penalty`, and there is none before them.
             "after" | "extended" => {
                 return Err(PolicyError::new(format!(
                     "{word:?} belongs to a penalty, as in penalty 10m after 3 extended"
@@ -71,7 +71,7 @@ impl LimitWords {
         Ok(true)
     }
 
-    /// The policy with these words.
+    /// The policy with these options.
     pub(super) fn apply(&self, mut policy: Policy) -> Result<Policy, PolicyError> {
         if let Some(share) = self.soft {
             policy = policy.soft(share)?;
@@ -79,7 +79,7 @@ impl LimitWords {
         if let Some(most) = self.count_denied {
             policy = policy.count_denied(most)?;
         }
-        // A queue needs only one of its two bounds. The missing bound is then as large as possible.
+        // One of the two bounds of a queue is enough. A missing bound is as large as possible.
         if self.places.is_some() || self.wait.is_some() {
             let max = self.wait.unwrap_or(Duration::MAX);
             policy = policy
@@ -131,7 +131,7 @@ impl FromStr for Percent {
         if !is_number(whole) || !is_number(part) || part.len() > 2 {
             return Err(refuse());
         }
-        // Two decimals are hundredths of a percent.
+        // A percent with two decimals is a whole number of hundredths.
         let hundredths = format!("{whole}{part:0<2}");
         hundredths.parse().map(Self::from_hundredths).map_err(|_| refuse())
     }
@@ -179,7 +179,7 @@ fn read_penalty(rest: &mut Words<'_>) -> Result<Penalty, PolicyError> {
     Ok(Penalty { length: read, after, extended })
 }
 
-/// Writes the options in the form in which they are read, each with a blank before it.
+/// Writes the options in the form in which they are read, each after a blank.
 pub(super) fn write_words(f: &mut fmt::Formatter<'_>, at_limit: AtLimit) -> fmt::Result {
     let AtLimit { soft, count_denied, penalty, queue, debt } = at_limit;
     if !soft.is_zero() {

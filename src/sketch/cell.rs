@@ -1,22 +1,23 @@
 //! One cell of a sketch: a word that several keys charge.
 //!
 //! # Orderings
-//! A decision of [`Limiter`](crate::Limiter) reads and writes one word, so it needs no ordering. Here a request charges
-//! several words, and the proof in [`super::rows`] needs one fact: of two requests A and B of one key, at least one
-//! finds the other's charge in the cell that it is decided on. Each request charges the other's deciding cell before it
-//! is decided itself. Suppose that neither found the other's charge. Then A's decision came before B's add in one cell,
-//! B's add before B's decision in B's program, B's decision before A's add in the other cell, and A's add before A's
-//! decision in A's program. This order is a circle, which is impossible, for two reasons:
+//! A decision of [`Limiter`](crate::Limiter) reads and writes only one word, so `Relaxed` is enough for it. Here a
+//! request charges several words, and the proof in [`super::rows`] needs one fact: of two requests A and B of one key,
+//! at least one finds the other's charge in its deciding cell, which is the cell whose word decides it. Each request
+//! adds its cost to the other's deciding cell before it is decided itself. Suppose that neither found the other's
+//! charge. Then A's decision came before B's add in one cell, B's add before B's decision in B's program, B's decision
+//! before A's add in the other cell, and A's add before A's decision in A's program. This order is a circle. The
+//! orderings make a circle impossible, for two reasons:
 //!
 //! * Every change is a read-modify-write that is `AcqRel`. So a thread that changes a cell has *seen* everything that
 //!   earlier writers of the cell did before their changes, in any cell (every change is such an operation, so the
-//!   release sequence never breaks), and happens-before has no circles. With `Relaxed` a processor may let a
-//!   request's decision be seen before its add to another cell, and both requests would miss each other.
-//! * An add that finds nothing to change only reads. Its load, and the load of a failed CAS, are `Acquire`, so that it,
-//!   too, has seen everything that earlier writers did.
+//!   release sequence never breaks), and happens-before has no circles. With `Relaxed`, a request's decision could
+//!   become visible before its add to another cell, and both requests would miss each other's charge.
+//! * An add that finds nothing to change only reads. Its load, and the load of a failed CAS, are `Acquire`, so that
+//!   such an add has also seen everything that earlier writers did.
 //!
-//! loom does not reorder such changes (see `loom-tests/src/lib.rs`), so this is argued here and not tested by a model.
-//! On x86-64 these orderings cost nothing.
+//! The model checker loom does not reorder such changes (see `loom-tests/src/lib.rs`), so this is proved here and not
+//! tested by a model. On x86-64 these orderings cost nothing.
 
 use crate::algorithm::{Adds, Kernel, Load, Moment};
 use crate::clock::Timestamp;
@@ -25,7 +26,7 @@ use crate::sync::{AtomicU64, Fault, Ordering, planted};
 use crate::verb::Check;
 use crate::word::{Fields, Reads, Word};
 
-/// One request, and how words are read for it.
+/// One request, with the algorithm and the layout by which words are read for it.
 pub(super) struct SketchRequest<'a, A, F = Fields> {
     pub(super) algorithm: &'a A,
     fields: F,
@@ -37,18 +38,18 @@ pub(super) struct SketchRequest<'a, A, F = Fields> {
 impl<'a, A: Adds, F: Reads> SketchRequest<'a, A, F> {
     #[inline(always)]
     pub(super) fn new(algorithm: &'a A, fields: F, now: Timestamp, cost: u64) -> Self {
-        // As in `Step`, the clock stands still past the latest time.
+        // As in `Step`, a time after the latest time is replaced by the latest time.
         let now_ns = now.as_nanos().min(algorithm.latest_ns());
         Self { algorithm, fields, now_ns, moment: algorithm.moment(now_ns), cost }
     }
 
-    /// Tells whether the word is counted in the quota of this request.
+    /// True if the word is counted in the quota of this request.
     #[inline(always)]
     pub(super) fn reads(&self, word: Word) -> bool {
         self.fields.reads(word)
     }
 
-    /// The load that the word puts on this request.
+    /// The load of the word for this request.
     #[inline(always)]
     pub(super) fn load(&self, word: Word) -> Load {
         self.algorithm.load(self.fields.unpack(word, self.moment), self.moment)
@@ -71,7 +72,7 @@ impl<'a, A: Adds, F: Reads> SketchRequest<'a, A, F> {
     }
 }
 
-/// The longest debt that a cell remembers. An add stops there.
+/// The largest debt that a cell can hold, in ticks. An add stops there.
 pub(super) fn longest_debt(kernel: &Kernel) -> u64 {
     match kernel {
         Kernel::Gcra(gcra) => 2 * gcra.burst_ticks(), // which is below 2^63
@@ -93,8 +94,8 @@ impl SketchCell {
 
     #[inline(always)]
     pub(super) fn word(&self) -> Word {
-        // Acquire for an add that finds nothing to change: see the header. An estimate needs it, too, to see everything
-        // that other threads did before the charges that it reads.
+        // Acquire for an add that finds nothing to change: see the top of this file. An estimate needs Acquire, too, to
+        // see everything that other threads did before the charges that it reads.
         Word::from_bits(self.0.load(Ordering::Acquire))
     }
 
@@ -106,16 +107,17 @@ impl SketchCell {
     /// Replaces `word` by `next` if the cell still holds `word`.
     pub(super) fn replace(&self, word: Word, next: Word) -> bool {
         let (word, next) = (word.to_bits(), next.to_bits());
-        // AcqRel: see the header. Relaxed on failure: nothing was changed, and the caller reads again.
+        // AcqRel: see the top of this file. Relaxed on failure: nothing was changed, and the caller reads the cell
+        // again.
         self.0.compare_exchange(word, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// The weak form of [`replace`](Self::replace). The error is the word in the cell: another one, or the same after
-    /// a spurious failure.
+    /// The weak form of [`replace`](Self::replace). The error is the word in the cell: another word, or `word` itself
+    /// after a spurious failure.
     #[inline(always)]
     fn swap(&self, word: Word, next: Word) -> Result<(), Word> {
         let (word, next) = (word.to_bits(), next.to_bits());
-        // AcqRel and Acquire: see the header.
+        // AcqRel and Acquire: see the top of this file.
         let swapped = self.0.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Acquire);
         swapped.map(|_| ()).map_err(Word::from_bits)
     }
@@ -126,7 +128,8 @@ impl SketchCell {
     pub(super) fn add<A: Adds, F: Reads>(&self, ask: &SketchRequest<'_, A, F>) -> bool {
         let mut word = self.word();
         loop {
-            // The cell is counted in another quota: the caller brings the cell over, or takes the newer quota.
+            // The cell is counted in another quota. The caller then converts the cell to its quota, or uses the newer
+            // quota.
             if !ask.reads(word) {
                 return false;
             }
@@ -142,8 +145,8 @@ impl SketchCell {
     }
 
     /// Decides on this cell, which held `word` when it was chosen, and charges it if the request is admitted. Returns
-    /// `None` if the cell's window has turned since, because another cell may then have to decide, or if the cell is
-    /// counted in another quota by now.
+    /// `None` in two cases. If the cell is in a later window now, another cell may have to decide. Or the cell may be
+    /// counted in another quota now.
     #[inline(always)]
     pub(super) fn decide<A: Adds, F: Reads>(
         &self,
@@ -160,11 +163,11 @@ impl SketchCell {
                 Ok(()) => return Some(step),
                 Err(found) => word = found,
             }
-            // The cell was brought over to another quota meanwhile.
+            // The cell was converted to another quota meanwhile.
             if !ask.reads(word) {
                 return None;
             }
-            // The window has turned, so this cell may no longer have the least load in the earliest window.
+            // The cell is in a later window now, so it may no longer have the least load in the earliest window.
             if ask.load(word).windows_ahead > chosen && !planted(Fault::TurnedRowDecides) {
                 return None;
             }

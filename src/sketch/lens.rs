@@ -1,13 +1,15 @@
-//! [`Lens`]: reads the words of a sketch for one quota of a keyed table. The sketch stands in for cells of the table.
+//! [`Lens`]: reads the words of a sketch for one quota of a keyed table, which uses the sketch for keys without a cell.
 //!
-//! A request comes with two times, because a time floor may have passed it. The cells are read and charged at the later
-//! time, so that no earlier charge is forgotten. The test uses the request's own now, as it does when a table gives a
-//! cell to a late key. The proof in [`super::rows`] still holds: a charge from a later instant is no smaller, an add
-//! stops no earlier than two bursts after the request's own now, and the test is stricter.
+//! A request comes with two times: its own now, and the time floor of its shard if that is later. The cells are read
+//! and charged at the later time, so that no earlier charge is forgotten. The admission test uses the request's own
+//! now, as for a late key that gets a cell in the table. The proof in [`super::rows`] still holds: a charge from a
+//! later instant is no smaller, an add stops no earlier than two bursts after the request's own now, and the test is
+//! stricter.
 //!
-//! In a table of several quotas each word has the index of the quota that it is counted in, as the words of the table
-//! do. A lens reads only words of its own quota. If it meets another word, it reports that, and the caller brings the
-//! cell over ([`Lens::rebased`]) or takes the newer lens. Charges that were added to other cells by then can only deny.
+//! In a table of several quotas each word of the sketch has the index of its quota, like the words of the table. A lens
+//! reads only words of its own quota. If it finds a word of another quota, it returns `None` or false, and the caller
+//! converts the cell ([`Lens::rebased`]) or uses the newer lens. The cost may have been added to other cells before
+//! that, which can only cause denials.
 
 use crate::algorithm::{
     Adds, Change, Decides, Former, Held, Kernel, Load, Moment, Rebased, SURPLUS_BITS_MAX,
@@ -21,10 +23,10 @@ use super::cell::{SketchRequest, longest_debt};
 use super::place::Places;
 use super::rows::Cells;
 
-/// The furthest that a time may lie ahead of now without a debt: a window, a quantum, and their rounding.
+/// The largest distance by which a time may lie ahead of now without a debt: a window, a quantum, and their rounding.
 const SLACK: u64 = 4;
 
-/// A quota, and how a word of a sketch is divided for it.
+/// A quota, and the layout of a sketch's word for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lens {
     pub(crate) kernel: Kernel,
@@ -33,7 +35,7 @@ pub(crate) struct Lens {
     is_shared: bool,
 }
 
-/// The algorithm for a request that is late by `late`: see [`Kernel::lateness`].
+/// The algorithm for a request whose now is `late` behind the time of the cells: see [`Kernel::lateness`].
 struct Late<'a> {
     kernel: &'a Kernel,
     late: u64,
@@ -51,7 +53,7 @@ impl Decides for Late<'_> {
     }
 
     fn step(&self, held: Held, moment: Moment, _: u64, cost: u64) -> Option<Held> {
-        // The state is that of the later instant, and is tested with the request's own now.
+        // The state is seen from the later instant, and the admission test uses the request's own now.
         self.kernel.step(held, moment, self.late, cost)
     }
 }
@@ -82,19 +84,19 @@ impl Lens {
         Self { is_shared: false, ..self }
     }
 
-    /// The lens for one of several quotas, whose words also hold an index of `index_bits` bits. It has the ticks of
-    /// this kernel. Under GCRA it has longer ticks if those of the kernel cannot be counted until the latest time, or
-    /// leave too few bits for a surplus. Returns `None` if nothing fits.
+    /// The lens for one of several quotas, whose words also hold an index of `index_bits` bits. Its ticks are the ticks
+    /// of this kernel. Under GCRA they are longer if a word cannot count the kernel's ticks until the latest time, or
+    /// if these ticks leave too few bits for a surplus. Returns `None` if nothing fits.
     pub(crate) fn fitting(
         kernel: Kernel,
         fields: Fields,
         index: u64,
         index_bits: u32,
     ) -> Option<Self> {
-        // The bits that are left by the index, the counts, and one bit for the surplus.
+        // The bits that are left beside the index, the counts, and one bit for the surplus.
         let widest = u64::BITS.checked_sub(index_bits + u32::from(fields.count_bits) + 1)?;
         let fitting = |kernel: Kernel| {
-            // A time is at most the ticks that pass until the latest time, and a debt beyond them.
+            // A time is at most the number of ticks until the latest time, plus a debt.
             let ahead = longest_debt(&kernel).saturating_add(SLACK);
             let most = kernel.passed(0, kernel.latest_ns()).checked_add(ahead)?;
             let time_bits = u64::BITS - most.leading_zeros();
@@ -120,39 +122,39 @@ impl Lens {
         ticks.min(self.surplus_bits).min(8)
     }
 
-    /// Tells whether keys may be decided by shared words of this quota. A word that was brought over from another
-    /// quota keeps its charges either way.
+    /// True if shared words may decide requests under this quota. A word that was converted from another quota keeps
+    /// its charges in both cases.
     pub(crate) fn is_shared(&self) -> bool {
         self.is_shared
     }
 
-    /// The longest debt that a word remembers. An add stops there.
+    /// The largest debt that a word can hold, in ticks. An add stops there.
     pub(crate) fn longest_debt(&self) -> u64 {
         longest_debt(&self.kernel)
     }
 
-    /// The state in a word of this quota, seen from `at`.
+    /// The state of a word of this quota, seen from `at`.
     fn held(&self, word: Word, at: Timestamp) -> Held {
         let at_ns = at.as_nanos().min(self.kernel.latest_ns());
         self.words.unpack(word, self.kernel.moment(at_ns))
     }
 
-    /// The word of a cell that holds nothing.
+    /// The word of an empty cell.
     pub(crate) fn unused(&self) -> Word {
         self.words.pack(Word::UNUSED, Held::IDLE, self.kernel.moment(0))
     }
 
-    /// Tells whether a word is counted in this quota.
+    /// True if a word is counted in this quota.
     pub(crate) fn reads(&self, word: Word) -> bool {
         self.words.reads(word)
     }
 
-    /// The sketch's estimate of the key's state at this instant: that of its word with the least load.
+    /// The sketch's estimate of the key's state at this instant: the state of its word with the least load.
     ///
-    /// The estimate is no less than the state of a word that only the key had charged, with every charge whose adds
-    /// happened before this call. So a caller that goes on from the estimate (a table that gives the key a cell) admits
-    /// no more than if it had counted the key alone from the start. The estimate may be higher by what other keys have
-    /// charged in *all* of the key's cells.
+    /// The estimate owes no less than a separate word of the key would owe, with all charges whose adds happened before
+    /// this call. So a table that gives the key a cell with this estimate admits no more than if the key had had the
+    /// cell from the start. The estimate may owe more, by the units that other keys have charged to *all* of the key's
+    /// cells.
     pub(crate) fn estimate(&self, cells: &Cells, places: &Places, at: Timestamp) -> Option<Held> {
         // With a cost of 0 the request only reads the state.
         let (_, word) =
@@ -160,9 +162,9 @@ impl Lens {
         Some(self.held(word, at))
     }
 
-    /// The sketch's estimate of the units beyond this quota that the key has spent under an earlier one. They are read
-    /// from the word with the least load, which holds at least as much as a word of that key alone would. Returns
-    /// `None` if one of the cells is counted in another quota.
+    /// The sketch's estimate of the key's surplus: the units that it spent under an earlier quota and that this quota
+    /// does not count. The surplus is read from the word with the least load, which has at least the surplus of a
+    /// separate word. Returns `None` if one of the cells is counted in another quota.
     pub(crate) fn surplus(
         &self,
         cells: &Cells,
@@ -180,18 +182,17 @@ impl Lens {
         scale.map_or(0, |scale| scale.units(self.words.surplus(word)))
     }
 
-    /// Adds the cost of a request that was admitted elsewhere to every cell of the key, without deciding.
+    /// Adds the cost of a request that was admitted elsewhere to every cell of the key, without a decision.
     ///
-    /// Every estimate that happens after this call includes the charge, counted from `at`, until it has drained. An
-    /// add never lowers a cell. A cell that already holds two bursts (GCRA) or the limit (windows) stays as it is.
-    /// The bound of the key includes the cost that is added here only if the caller has tested it against an
-    /// estimate.
+    /// Every estimate that happens after this call includes the charge, counted from `at`, until it has drained. An add
+    /// never lowers a cell. A cell that already holds two bursts (GCRA) or the limit (windows) stays as it is. The
+    /// bound of the key covers this cost only if the caller has tested the cost against an estimate.
     pub(crate) fn add(&self, cells: &Cells, places: &Places, at: Timestamp, cost: u64) -> bool {
         cells.add(&SketchRequest::new(&self.kernel, self.words, at, cost), places)
     }
 
-    /// Decides, at `at`, a request that is `late` by then, and charges every row if it is admitted. Returns the
-    /// verdict and the state of the deciding cell.
+    /// Decides a request with cells that are read at `at`. The request's own now is `late` behind `at`. If it is
+    /// admitted, every row is charged. Returns the verdict and the state of the deciding cell.
     pub(crate) fn check_late(
         &self,
         cells: &Cells,
@@ -221,9 +222,9 @@ impl Lens {
 
     /// Converts a word of `old` to this quota, which replaced `old` at `changed_ns`.
     ///
-    /// A cell holds no less than a word of any one of its keys alone would hold. The cell is converted as such a word
-    /// is ([`Change::rebased_shared`]), so it holds no less after the change either. An empty cell gets the time of the
-    /// change, so that its word differs from every word that it had under this index before.
+    /// A cell owes no less than a separate word of any of its keys. It is converted like a separate word
+    /// ([`Change::rebased_shared`]), so this stays true after the change. An empty cell gets the time of the change, so
+    /// that its word differs from every earlier word with this index.
     pub(crate) fn rebased(
         &self,
         word: Word,
@@ -231,7 +232,7 @@ impl Lens {
         former: Option<&Former>,
         changed_ns: u64,
     ) -> Word {
-        // No word distinguishes instants beyond the latest time.
+        // A time after the latest time is replaced by the latest time.
         let at_ns = changed_ns.min(old.kernel.latest_ns()).min(self.kernel.latest_ns());
         let kept = old_former.map(|former| (former, old.surplus_of(word, former)));
         let held = old.held(word, Timestamp::from_nanos(at_ns));
@@ -287,7 +288,7 @@ mod tests {
         assert_eq!(check(late, 7), Some(Verdict::Denied));
         assert_eq!(check(late, 6), Some(Verdict::Allowed));
         assert_eq!(check(late, 1), Some(Verdict::Denied));
-        // The charge counts from the later instant on.
+        // The charge counts from the later instant.
         assert_eq!(lens.left(&cells, &places, at), 4);
         assert_eq!(check(0, 4), Some(Verdict::Allowed));
     }
@@ -308,7 +309,7 @@ mod tests {
                 );
                 assert_eq!(check(&key).map(|(verdict, _)| verdict), Some(Verdict::Allowed));
                 word = meter.check(word, now, 1).1;
-                // Other keys, which share a cell with the key in some row but not in all.
+                // These other keys share a cell with the key in some rows, but not in all rows.
                 for other in 0..10_u64 {
                     let places = placer.places(&other);
                     let shared = key.cells().iter().zip(places.cells()).filter(|(a, b)| a == b);
@@ -328,7 +329,7 @@ mod tests {
             assert_eq!(lens.left(&cells, &key, now), 2, "{policy}");
             let denied = lens.check_late(&cells, &key, now, 0, 3);
             assert_eq!(denied.map(|(verdict, _)| verdict), Some(Verdict::Denied));
-            // An add that does not fit is made all the same, and never lowers a cell.
+            // A cost is added even if it does not fit, and an add never lowers a cell.
             assert!(lens.add(&cells, &key, now, 100));
             let full = lens.estimate(&cells, &key, now);
             assert_eq!(lens.left(&cells, &key, now), 0, "{policy}");
@@ -353,8 +354,8 @@ mod tests {
 
     #[test]
     fn beside_an_index_ticks_are_as_long_as_they_must_be_and_what_does_not_fit_is_refused() {
-        // The word has 59 bits left. 1,000,000/s until 2100 takes 52; 4 bits divide a unit into ticks, and 3 are for a
-        // surplus.
+        // The word has 59 bits beside the index. The time at 1,000,000/s until 2100 takes 52 bits, 4 bits divide a unit
+        // into ticks, and 3 bits are for a surplus.
         let Some(Lens { kernel: Kernel::Gcra(gcra), .. }) = fitting("gcra 1000000/s burst 9", 0)
         else {
             panic!("it fits")
@@ -389,12 +390,12 @@ mod tests {
         assert_eq!(cells.word(0), word);
         assert!(cells.replace(0, word, new.rebased(word, (&old, None), None, 102_000_000_000)));
         assert!(old.estimate(&cells, &place, at).is_none());
-        // Two of the four units had drained by the change, and one of the other two a minute later.
+        // Two of the four units had drained by the change. After it, one unit drains in each minute.
         assert_eq!(
             [102, 161, 162, 222].map(|s| new.left(&cells, &place, Timestamp::from_secs(s))),
             [4, 4, 5, 6]
         );
-        // An idle cell gets the time of the change, so its word differs from any that was there before.
+        // An idle cell gets the time of the change, so its word differs from all words that it had before.
         let idle = new.rebased(old.unused(), (&old, None), None, 102_000_000_000);
         assert_ne!(idle, new.unused());
         assert_ne!(idle, new.rebased(old.unused(), (&old, None), None, 104_000_000_000));

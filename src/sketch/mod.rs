@@ -30,43 +30,43 @@ pub(crate) use rows::Cells;
 
 pub use size::SketchSize;
 
-/// A limit per key for any number of keys, in memory fixed at construction: a count-min sketch whose cells
-/// are the words of a limiter.
+/// A limit per key for any number of keys, in memory that is fixed at construction. It is a count-min sketch whose
+/// cells are words of a limiter.
 ///
-/// A key has one cell in each of a few rows, and shares it with other keys that fall there. A request is admitted if
-/// the *least loaded* of its cells admits it, and is charged to all of them. So other keys can only lower what a key
-/// gets, and only if they crowd *every* one of its cells. Nothing is allocated, no thread waits for another, and there
-/// are no sweeps: cells drain by themselves.
+/// A key has one cell in each of a few rows, and shares each cell with other keys. A request is admitted if the *least
+/// loaded* of its cells admits it, and is charged to all of them. So other keys can only take units away from a key,
+/// and only if they charge *every* one of its cells. Nothing is allocated, no thread waits for another, and there are
+/// no sweeps: cells drain by themselves.
 ///
 /// # What it guarantees
-/// * No key ever gets more than its quota, whatever other keys do and in whatever order times come: the bounds are
-///   those of the policy, as for a [`Limiter`](crate::Limiter) of the key's own. Between threads GCRA has one
-///   condition: the requests of *one key* that are being decided at the same moment ask for no more than a burst in
-///   all, *or* their times are no further apart than the time in which a burst comes back. A request comes too late for
-///   a window if all of its key's cells have left that window, even if other keys' requests made them leave. It then
-///   counts in the earliest window that any of the cells is in.
+/// * No key ever gets more than its quota, no matter what other keys do and in which order times come. The bounds are
+///   those of the policy, as if the key had a [`Limiter`](crate::Limiter) of its own. With several threads this has one
+///   condition under GCRA: all requests of *one key* that are being decided at the same moment ask together for no more
+///   than a burst, *or* their times are no further apart than the time in which a burst comes back. A request comes too
+///   late for a window if all of its key's cells are in later windows, even if requests of other keys moved the cells
+///   there. Such a request counts in the earliest window of these cells.
 /// * Memory never grows, and nothing is evicted: no flood resets anyone's limit.
-/// * A cell is full for at most two bursts' time (GCRA), or until its window is over, after the flood ends.
+/// * After a flood ends, a cell stays full for at most the time of two bursts (GCRA), or until its window is over.
 ///
 /// # What it gives up
-/// * It may refuse a key that its own quota would admit, when other keys have filled all of its cells.
-///   [`SketchSize::for_load`] computes the memory for a chosen share of such refusals. Beyond that load the share
-///   grows; there is no capacity at which a sketch is full.
+/// * A key may be refused although its own quota would admit it, if other keys have filled all of its cells.
+///   [`SketchSize::for_load`] computes the memory for a chosen share of such refusals. Beyond the load for which the
+///   size was computed, the share grows. There is no capacity at which a sketch is full.
 /// * [`remaining`](Decision::remaining), [`retry_after`](crate::Denial::retry_after) and
 ///   [`reset_after`](Decision::reset_after) are those of the least loaded cell, so they include other keys' traffic.
 /// * An admission costs a compare-and-swap per row. If several threads want the last unit of one cell at the same
-///   moment, for one key or for several, one of them gets it. The others are denied, and yet leave their cost in
-///   their key's other cells until it drains. (Any other denial writes nothing.)
+///   moment, for one key or for several, one of them gets it. The others are denied, but leave their cost in their
+///   key's other cells until it drains. (Any other denial writes nothing.)
 /// * Windows that open with the first request (`from-first`) are refused: the cells of one key would open their windows
 ///   at different times, and the bound could not be kept.
 ///
 /// # When it is the wrong choice
-/// It is the wrong choice most of the time. A [`KeyedLimiter`](crate::KeyedLimiter) decides exactly, with a tenth of
+/// In most cases a sketch is the wrong choice. A [`KeyedLimiter`](crate::KeyedLimiter) decides exactly, with a tenth of
 /// the memory per live key and one cache line per decision. Use a `KeyedLimiter` when you know roughly how many keys
-/// are live at once, even if they are millions. Use a sketch when that number cannot be known and a newcomer must not
-/// be turned away because a table is full. Examples are limits per source address in front of everything else, and
-/// limits under attack. A sketch also tells whether a key [was seen lately](crate::Entry::is_live). Do not use it where
-/// a customer must get all that was promised.
+/// are live at once, even if they are millions. Use a sketch when that number cannot be known and a new key must not be
+/// refused because a table is full. Examples are limits per source address in front of everything else, and limits
+/// under attack. A sketch also answers if a key [was seen lately](crate::Entry::is_live). Do not use a sketch where a
+/// customer must get the full quota that was promised.
 ///
 /// ```
 /// use tollgate::{Quota, SketchLimiter, SketchSize};
@@ -89,7 +89,7 @@ impl<K: Hash + ?Sized> SketchLimiter<K> {
     /// the hasher or the clock, use a [`builder`](SketchLimiter::builder).
     ///
     /// # Errors
-    /// A policy with windows from the first request; memory that cannot be allocated.
+    /// Returns an error if the policy has windows from the first request, or if the memory cannot be allocated.
     ///
     /// ```
     /// use tollgate::{BuildError, Policy, SketchLimiter, SketchSize};
@@ -108,8 +108,7 @@ impl<K: Hash + ?Sized> SketchLimiter<K> {
 }
 
 impl<K: ?Sized> SketchLimiter<K> {
-    /// Begins a limiter of this policy for each key, with another clock or hasher than [`new`](SketchLimiter::new)
-    /// takes.
+    /// Makes a builder for a limiter with this policy for each key. Use it to choose the clock or the hasher.
     ///
     /// ```
     /// use tollgate::{ManualClock, Quota, SketchLimiter, SketchSize};
@@ -130,8 +129,8 @@ impl<K: ?Sized> SketchLimiter<K> {
     }
 }
 
-/// A [`SketchLimiter`] that is about to be built: [`SketchLimiter::builder`] begins one, and
-/// [`build`](SketchBuilder::build) ends it.
+/// Builds a [`SketchLimiter`]. [`SketchLimiter::builder`] makes this builder, and [`build`](SketchBuilder::build) makes
+/// the limiter.
 ///
 /// ```
 /// use tollgate::{Quota, SketchLimiter, SketchSize};
@@ -148,8 +147,8 @@ pub struct SketchBuilder<K: ?Sized, S = RandomState> {
 }
 
 impl<K: ?Sized, S> SketchBuilder<K, S> {
-    /// The clock from which the limiter reads the time. By default it is the machine's fastest ([`Clock::monotonic`]),
-    /// or [`Clock::unix`] if the policy needs the date.
+    /// The clock from which the limiter reads the time. By default this is the machine's fastest clock
+    /// ([`Clock::monotonic`]), or [`Clock::unix`] if the policy needs the date.
     ///
     /// ```
     /// use tollgate::{ManualClock, Quota, SketchLimiter, SketchSize, Timestamp};
@@ -162,8 +161,8 @@ impl<K: ?Sized, S> SketchBuilder<K, S> {
         self
     }
 
-    /// The hash of keys, in place of aHash with seeds from the operating system. It chooses the cell of a key in each
-    /// row. If an attacker can choose keys and see many answers, use SipHash, which is the standard library's
+    /// The hasher of keys, instead of aHash with seeds from the operating system. It determines the cell of a key in
+    /// each row. If an attacker can choose keys and see many answers, use SipHash, which is the standard library's
     /// `RandomState`.
     ///
     /// ```
@@ -179,11 +178,11 @@ impl<K: ?Sized, S> SketchBuilder<K, S> {
 }
 
 impl<K: Hash + ?Sized, S: BuildHasher> SketchBuilder<K, S> {
-    /// The limiter, of this size.
+    /// The limiter, with this size.
     ///
     /// # Errors
-    /// A policy with windows from the first request; windows of the calendar under a clock without a date; memory that
-    /// cannot be allocated.
+    /// Returns an error if the policy has windows from the first request, if it has windows of the calendar and the
+    /// clock does not give the date, or if the memory cannot be allocated.
     ///
     /// ```
     /// use tollgate::{BuildError, Policy, SketchLimiter, SketchSize};
@@ -224,7 +223,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
         self.policy
     }
 
-    /// The reading of the limiter's clock, at which [`check`](SketchLimiter::check) would decide.
+    /// The present reading of the limiter's clock, which is the time that [`check`](SketchLimiter::check) would use.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.clock.now()
@@ -244,7 +243,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
         self.check_n(key, 1)
     }
 
-    /// Decides a request of `cost` units for `key` now, and charges it if it is admitted. A request of 0 units takes
+    /// Decides a request of `cost` units for `key` now, and charges it if it is admitted. A request of 0 units charges
     /// nothing. To ask without charging, use [`peek`](crate::Entry::peek).
     ///
     /// ```
@@ -260,7 +259,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
         self.place(key).decide(cost, None, true)
     }
 
-    /// Hashes the key and prefetches all of its lines. The clock is read only after that: see
+    /// Hashes the key and prefetches the cache lines of all of its cells. The clock is read only after that: see
     /// [`crate::hash::prefetch`].
     #[inline(always)]
     pub(crate) fn place(&self, key: &K) -> KeyCells<'_> {
@@ -269,7 +268,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
         KeyCells { rows: &self.rows, clock: &self.clock, places }
     }
 
-    /// The number of rows and cells, and their memory. All are fixed at construction.
+    /// The number of rows and of cells in each row, which are fixed at construction.
     ///
     /// ```
     /// use tollgate::{Quota, SketchLimiter, SketchSize};
@@ -283,7 +282,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
     }
 }
 
-/// The cells of one key of a sketch. Their memory was prefetched.
+/// The cells of one key of a sketch, whose memory has been prefetched.
 #[derive(Clone, Copy)]
 pub struct KeyCells<'a> {
     rows: &'a Rows,
@@ -296,7 +295,7 @@ impl KeyCells<'_> {
         self.clock
     }
 
-    /// Tells whether something is charged in all of the key's cells.
+    /// True if all of the key's cells hold a charge.
     pub(crate) fn is_live(&self, at: Option<Timestamp>) -> bool {
         self.rows.is_live(&self.places, at.unwrap_or_else(|| self.clock.now()))
     }
@@ -314,7 +313,7 @@ impl Store for KeyCells<'_> {
     }
 }
 
-/// The whole sketch is not printed.
+/// This does not print the whole sketch.
 impl fmt::Debug for KeyCells<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Key").field("clock", &self.clock).finish_non_exhaustive()

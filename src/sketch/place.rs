@@ -1,25 +1,26 @@
 //! Maps a key to its cells, one in each row.
 //!
 //! The key is hashed once. The hasher's state gives two hashes: one at the end of the key, and one after a constant has
-//! been written as well. For each row these two hashes are mixed. One hash per row would read the key once for each
-//! row. Double hashing, `first + row * second` (Kirsch and Mitzenmacher, Less Hashing, Same Performance, 2006), is
-//! cheaper than a mix, but with it two keys that share their cells in two rows share them in all rows. With w cells in
-//! a row this happens to one pair in about w^2, which in a small sketch is far more often than promised. A mix of all
-//! 128 bits makes the rows independent of each other, except for one pair of keys in 2^128. This requires that the
-//! state of the hasher is as wide, as in aHash and SipHash. Two keys with equal hashes need not share a cell. Two keys
-//! that leave the hasher in the same state share all cells, and have one limit.
+//! been written as well. For each row these two hashes are mixed. A separate hash for each row would read the key once
+//! for each row. Double hashing, `first + row * second` (Kirsch and Mitzenmacher, Less Hashing, Same Performance,
+//! 2006), is cheaper than a mix, but with it two keys that share their cells in two rows share their cells in all rows.
+//! With w cells in a row this happens to about one pair of keys in w^2. In a small sketch this is far more often than
+//! [`SketchSize`](super::SketchSize) promises. A mix of all 128 bits makes the rows independent of each other, except
+//! for one pair of keys in 2^128. This requires that the state of the hasher is as wide, as in aHash and SipHash. Two
+//! keys with equal hashes need not share a cell. Two keys that leave the hasher in the same state share all cells, and
+//! have one limit.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 
 use crate::hash::scale;
 
-/// The most rows of a sketch. With 8 rows, of whose cells a quarter are live, 1 key in 65,536 is refused wrongly.
+/// The largest number of rows of a sketch. If a quarter of the cells is live, 8 rows refuse 1 key in 65,536 wrongly.
 pub(crate) const ROWS_MAX: usize = 8;
 
 /// 2^64 divided by the golden ratio: multiples of it differ in all their bits (Knuth, TAOCP 3, 6.4).
 pub(crate) const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A key's cells, numbered from 0 through all rows.
+/// The cells of a key. Cells are numbered from 0 through all rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Places {
     cells: [usize; ROWS_MAX],
@@ -34,7 +35,7 @@ impl Places {
         let mut salt = 0_u64;
         let mut start = 0;
         for cell in places.cells.iter_mut().take(rows) {
-            // The salt differs from row to row, so that the mixes are independent.
+            // Each row has another salt, so that the mixes are independent.
             salt = salt.wrapping_add(GOLDEN);
             *cell = start + scale(mix(one ^ salt, other), cells_per_row);
             start += cells_per_row;
@@ -42,7 +43,7 @@ impl Places {
         places
     }
 
-    /// The same cells in another sketch, whose first cell is `first`: several sketches lie side by side.
+    /// The same cells in another sketch, whose first cell is `first`. This is for several sketches in one array.
     pub(crate) fn starting_at(mut self, first: usize) -> Self {
         for cell in &mut self.cells[..self.rows.min(ROWS_MAX)] {
             *cell += first;
@@ -50,7 +51,7 @@ impl Places {
         self
     }
 
-    /// One cell in each row, in the order of the rows.
+    /// The cells, one in each row, in the order of the rows.
     #[inline(always)]
     pub(crate) fn cells(&self) -> &[usize] {
         // The slice is no longer than the array.
@@ -58,7 +59,7 @@ impl Places {
     }
 }
 
-/// The hash of keys, and the number of rows and of cells in each.
+/// The hasher of keys, with the number of rows and of cells in each row.
 #[derive(Clone, Debug)]
 pub(super) struct Placer<S> {
     hasher: S,
@@ -77,13 +78,13 @@ impl<S: BuildHasher> Placer<S> {
         let mut hasher = self.hasher.build_hasher();
         key.hash(&mut hasher);
         let one = hasher.finish();
-        // `finish` does not reset the hasher: later writes extend the key.
+        // `finish` does not reset the hasher, so a later write extends the key.
         hasher.write_u64(GOLDEN);
         Places::of([one, hasher.finish()], self.rows, self.cells_per_row)
     }
 }
 
-/// The two halves of the product, folded: every bit depends on every bit of both.
+/// The two halves of the product are combined, so that every bit of the result depends on every bit of both factors.
 #[expect(clippy::cast_possible_truncation, reason = "the low half is asked for")]
 #[inline(always)]
 pub(crate) fn mix(one: u64, other: u64) -> u64 {
@@ -134,8 +135,8 @@ mod tests {
 
     #[test]
     fn as_many_keys_share_all_their_cells_as_chance_will_have_it() {
-        // 8,192 keys are 33.6 million pairs. In three rows of 64 cells one in 64^3 shares all of them:
-        // 128 pairs are expected. (Double hashing gives about 3,000.)
+        // 8,192 keys are 33.6 million pairs. In three rows of 64 cells, one pair in 64^3 shares all three cells, so 128
+        // pairs are expected. (Double hashing gives about 3,000.)
         let placer = placer(3, 64);
         let mut alike = HashMap::<Vec<usize>, u64>::new();
         for key in 0..8_192_u64 {

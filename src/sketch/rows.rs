@@ -1,4 +1,4 @@
-//! [`Rows`]: the cells of a sketch, and how a request is decided on those of its key.
+//! [`Rows`]: the cells of a sketch, and the decision of a request on the cells of its key.
 //!
 //! # How
 //! ```text
@@ -8,70 +8,72 @@
 //!                            then decide by a compare-and-swap loop on this one
 //! its window has turned   -> begin again
 //! ```
-//! So a decision is one compare-and-swap of one word, as everywhere. But a sketch does not know which key has made a
+//! So a decision is one compare-and-swap of one word, as in all limiters. But a cell does not show which key has made a
 //! charge. So a charge must be in *every* word that may decide for the key later, and the other words are charged
-//! before the decision. For this reason a denied request may have written. If another request is faster in the last
-//! step, the denied request leaves its cost in the other rows, where it can only deny. An undo would have to know that
-//! none of the cost has drained since.
+//! before the decision. This means that a denied request may have written: if another request is faster in the last
+//! step, the cost of the denied request stays in the other rows, where it can only cause denials. It cannot be undone,
+//! since some of it may have drained already.
 //!
 //! # Why a key never gets more than its quota
-//! Take the admissions of one key in the order of their last steps, e1, e2, ... Each e charged all of the key's cells:
-//! its deciding cell by its last step, and the other cells by adds before that step.
+//! Consider the admissions of one key in the order of their last steps: e1, e2, ... Each e charged all of the key's
+//! cells: its deciding cell by its last step, and the other cells by adds before that step.
 //!
-//! **Each finds all earlier ones.** When e takes its last step, its cell has been charged by every e' before it. This
-//! follows from the program order and from the single order of changes of each cell; [`super::cell`] argues how the
-//! memory orderings carry it from cell to cell.
+//! **Each admission finds all earlier ones.** When e takes its last step, every earlier e' has already charged e's
+//! deciding cell. This follows from the program order and from the single order of changes of each cell;
+//! [`super::cell`] explains how the memory orderings carry this order from cell to cell.
 //!
-//! **No charge lowers a word** ([`crate::algorithm::Adds`]). So other keys' traffic can only raise what e finds. It
-//! remains to show that no charge is *lost* in a cell that e decides on, although an add stops at some height.
+//! **No charge lowers a word** ([`crate::algorithm::Adds`]). So other keys' traffic can only raise the word that e
+//! finds. It remains to show that no charge is *lost* in the deciding cell of e, although an add does not raise a cell
+//! above a bound.
 //!
 //! ## Windows
 //! Time: if the window of a word lies ahead of `now` (another thread's clock is ahead, or this request is late), the
 //! request is decided at the start of that window, as in a [`Limiter`](crate::Limiter). The cells of one key may be in
-//! different windows, since other keys turn them. The request is decided in the *earliest* of these windows, x(e), on a
-//! cell that is in this window. If that cell turns before the last step, the request begins again. Every other cell is
-//! in x(e) or in a later window, hence:
+//! different windows, since other keys move them to later windows. The request is decided in the *earliest* of these
+//! windows, x(e), on a cell that is in this window. If that cell moves to a later window before the last step, the
+//! request begins again. Every other cell is in x(e) or in a later window. Therefore:
 //!
-//! * a charge of e' with x(e') = x is found by every later e with x(e) = x, in the count of that same window, because
-//!   e's cell never was beyond x until now; a charge with x(e') < x is found in its own window or in a later window,
-//!   where it counts for no less; and there is no charge with x(e') > x, because e's cell would have turned.
-//! * An add stops at the limit of a window (of a ring: of every sum of its last segments). A count that has stopped at
-//!   the limit admits nothing, and the count of a single key is never above the limit, so the units that were cut off
-//!   change no decision.
+//! * Let e be decided in the window x, and let e' be an earlier admission. If x(e') = x, e finds the charge in the
+//!   count of that window, because e's cell was never beyond x until now. If x(e') < x, e finds the charge in its own
+//!   window or in a later window, where it counts for no less. The case x(e') > x does not occur, because e's cell
+//!   would have left x.
+//! * An add does not raise the count of a window above the limit (in a ring: no sum of its last segments). A count that
+//!   has stopped at the limit admits nothing, and the count of a single key is never above the limit, so the units that
+//!   were not added change no decision.
 //!
-//! So each e would have been admitted by a limiter of the key's own that had decided e1, e2, ... at `now`, or
-//! at the start of the window x(e) if that is later. That holds for any threads and any times, and it is the
-//! contract of the window algorithms: the bound of each, with late requests raised to a window in force.
+//! So each e would also have been admitted by a separate limiter for the key that had decided e1, e2, ... at `now`, or
+//! at the start of the window x(e) if that is later. This is true for all threads and times. So the bound of each
+//! window algorithm holds, with late requests counted in a window in force.
 //!
 //! Windows *from the first request* are refused: each cell's window opens with the first request of *any* of its keys,
-//! so the windows of one key's cells do not coincide. A key that is decided on one cell and then on another finds that
-//! its charges have ended early, and gets up to d + 1 limits in the length of a window.
+//! so the windows of one key's cells do not coincide. A key that is decided first on one cell and then on another would
+//! find that its charges have ended early, and could get up to d + 1 limits in the length of a window.
 //!
 //! ## GCRA
-//! Claim, in ticks: for every admission e at n and every time a, the costs of e and of all before it with a `now` of a
-//! or later come to at most `n + burst - a`. (So in any interval `[a, b]` of `now` values the key is admitted at most
-//! `burst + (b - a)`: take for e the last admission of the interval.)
+//! Claim, in ticks: let e be an admission with `now` = n, and let a be any time. Then the cost of e and the costs of
+//! all earlier admissions with a `now` of a or later sum to at most `n + burst - a`. (So in any interval `[a, b]` of
+//! `now` values the key is admitted at most `burst + (b - a)`: take for e the last admission of the interval.)
 //!
-//! Let T be the time in e's cell just before e's last step. If no add was cut short there, each raised the cell by its
-//! cost from a or above, in whatever order they came: `T >= a + (costs of the admissions before e)`. And e was
-//! admitted: `T + cost <= n + burst`. Together these two give the claim. The argument needs no order of the times.
+//! Let T be the time in e's cell just before e's last step. If every add to this cell was made in full, each of these
+//! admissions raised the cell by its cost, from a or above, so `T >= a + (costs of the admissions before e)`. This is
+//! true for any order of their times. Since e was admitted, `T + cost <= n + burst`. Together these two give the claim.
 //!
-//! An add at m is cut short only at `m + 2 * burst`. Let e' be the last admission whose add to this cell was cut short,
-//! and P those (with a `now` of a or later) whose charge came to this cell up to then, e' among them. Then the cell
-//! held at least `m + 2 * burst`, and later charges were added in full. So it is enough to show that `costs of P <= m +
-//! 2 * burst - a`. Those of P whose last step was before that of e', and e' itself, are at most `m + burst - a`, by the
-//! claim for e'. The rest of P had charged this cell before e' did, and took their last steps after that of e': they
-//! were *in flight* when e' was decided. So the claim holds for e if
+//! An add with `now` = m is cut only at `m + 2 * burst`. Let e' be the last admission whose add to this cell was cut.
+//! Let P be the admissions with a `now` of a or later whose charge had reached this cell by then, including e'. Then
+//! the cell held at least `m + 2 * burst`, and later charges were added in full. So it is enough to show that `costs of
+//! P <= m + 2 * burst - a`. By the claim for e', e' and those of P with an earlier last step cost at most `m + burst -
+//! a`. The others of P had charged this cell before e' did, but took their last steps after e': they were *in flight*
+//! when e' was decided. So the claim holds for e if
 //!
-//! * the requests of one key that are in flight at one moment ask for no more than a burst in all: they are covered by
-//!   the second burst; or
+//! * the requests of one key that are in flight at one moment ask together for no more than a burst: then the second
+//!   burst covers them; or
 //! * their `now` values are no further apart than the time in which a burst comes back: then the last admission of P
 //!   has a `now` of at most `m + burst`, and the claim for this admission gives the bound.
 //!
 //! So a key can get more than the claim only if more than a burst's worth of its requests are in flight at the same
 //! moment *and* their clocks are further apart than the burst's time. Requests that follow one another, as in one
-//! thread, may have any times in any order. If adds did not stop, this condition would not be needed, but a cell that
-//! many keys charge would run far ahead of now and not drain.
+//! thread, may have any times in any order. Without the bound on adds this condition would not be needed, but a cell
+//! that many keys charge would run far ahead of now and not drain.
 
 use crate::algorithm::{Adds, Kernel};
 use crate::clock::Timestamp;
@@ -97,13 +99,13 @@ pub(crate) struct Rows {
 
 /// The cells of a sketch, for words of any quota. They are allocated once and never grow.
 ///
-/// Cells are not padded: a sketch is chosen to save memory, and its keys are spread over many lines of 8 cells, so
-/// two threads meet on a line only by chance. Threads that share a hot key contend for its cells in any layout.
+/// Cells are not padded: a sketch is chosen to save memory, and its keys are spread over many lines of 8 cells, so two
+/// threads use the same line only by chance. Threads that share a hot key contend for its cells in every layout.
 #[derive(Debug)]
 pub(crate) struct Cells(Box<[SketchCell]>);
 
 impl Cells {
-    /// Makes `count` cells that were never charged. Returns `None` if there is no memory for them.
+    /// Makes `count` cells that were never charged. Returns `None` if the memory cannot be allocated.
     pub(crate) fn new(count: usize) -> Option<Self> {
         let mut cells = Vec::new();
         cells.try_reserve_exact(count).ok()?;
@@ -116,8 +118,9 @@ impl Cells {
         &self.0[place]
     }
 
-    /// Decides, and charges every cell of the key if the request is admitted. Returns `None` if one of them is
-    /// counted in another quota than the request's. Charges that were added to other cells by then can only deny.
+    /// Decides, and charges every cell of the key if the request is admitted. Returns `None` if one of the cells is
+    /// counted in another quota than the request's. The cost may have been added to other cells before that, which can
+    /// only cause denials.
     #[inline(always)]
     pub(super) fn decide<A: Adds, F: Reads>(
         &self,
@@ -130,26 +133,26 @@ impl Cells {
             if step.word == word {
                 return Some(step); // the request is denied or costs 0: there is nothing to write
             }
-            // All cells but the one that decides.
+            // These are all cells other than the deciding cell.
             let others = || places.cells().iter().filter(|&&place| place != least);
             let late = planted(Fault::OthersChargedLate);
             let charge_others = || others().all(|&place| self.at(place).add(ask));
             if !late && !planted(Fault::OthersNotCharged) && !charge_others() {
                 return None;
             }
-            // The deciding cell comes after all others: see the header.
+            // The deciding cell is charged last: see the top of this file.
             if let Some(step) = self.at(least).decide(ask, word) {
                 if late {
                     charge_others();
                 }
                 return Some(step);
             }
-            // A request with a later time has turned the window, so this request begins again.
+            // A request with a later time has moved the cell to a later window, so this request begins again.
         }
     }
 
-    /// The key's cell with the least load (the first of equals), and its word. Returns `None` if one of the cells is
-    /// counted in another quota.
+    /// The key's cell with the least load, and its word. If several cells have this load, it is the first of them.
+    /// Returns `None` if one of the cells is counted in another quota.
     #[inline(always)]
     pub(super) fn least<A: Adds, F: Reads>(
         &self,
@@ -164,7 +167,7 @@ impl Cells {
             }
             let load = ask.load(word);
             let is_less = least.is_none_or(|(_, _, than)| {
-                // The first of several equal loads is kept.
+                // If loads are equal, the first cell is kept.
                 if planted(Fault::FullestRowDecides) { load > than } else { load < than }
             });
             if is_less {
@@ -175,8 +178,8 @@ impl Cells {
         Some(least.map_or((0, Word::UNUSED), |(place, word, _)| (place, word)))
     }
 
-    /// Adds the cost to every cell of the key, without deciding. Returns `false` if one of them is counted in another
-    /// quota.
+    /// Adds the cost to every cell of the key, without a decision. Returns `false` if one of the cells is counted in
+    /// another quota.
     pub(super) fn add<A: Adds, F: Reads>(
         &self,
         ask: &SketchRequest<'_, A, F>,
@@ -237,8 +240,8 @@ impl Rows {
         Ok(Self { cells, meter })
     }
 
-    /// Prefetches the lines of all cells of a key. Here and below, the places were computed for this sketch's size,
-    /// so there is a cell at each.
+    /// Prefetches the lines of all cells of a key. Here and below, `places` were computed for the size of this sketch,
+    /// so there is a cell at each of them.
     #[inline(always)]
     pub(super) fn fetch(&self, places: &Places) {
         for &place in places.cells() {
@@ -250,7 +253,7 @@ impl Rows {
     #[inline(always)]
     pub(super) fn check(&self, places: &Places, now: Timestamp, cost: u64) -> Decision {
         match &self.meter.plain {
-            // This fast path is only for plain GCRA, whose words are only a time and whose permits have no marks.
+            // This is the fast path for plain GCRA, whose words are only a time and whose permits have no marks.
             Some(gcra) => self
                 .decide(&SketchRequest::new(gcra, Fields::TIME_ALONE, now, cost), places)
                 .decision(Kernel::Gcra(*gcra), 0),
@@ -258,7 +261,7 @@ impl Rows {
         }
     }
 
-    /// Decides under a window, or under a soft limit.
+    /// Decides for all policies other than plain GCRA.
     #[inline(never)]
     fn check_marked(&self, places: &Places, now: Timestamp, cost: u64) -> Decision {
         let meter = &self.meter;
@@ -276,7 +279,7 @@ impl Rows {
         }
     }
 
-    /// Takes as much as fits, or charges into debt. The key's least loaded cell says how much that is.
+    /// Takes as much as fits, or charges into debt. The key's least loaded cell determines how much that is.
     #[cold]
     pub(super) fn gather(
         &self,
@@ -287,7 +290,7 @@ impl Rows {
     ) -> Decision {
         let Self { cells, meter } = self;
         let ask = |cost| SketchRequest::new(&meter.kernel, meter.fields, now, cost);
-        // An add stops at two bursts, so units beyond are not charged.
+        // An add stops at two bursts, so units beyond them are not charged.
         let wish = Wish::of(verb, cost, true, longest_debt(&meter.kernel));
         loop {
             // This succeeds in the first round, since all cells are counted in the only quota.
@@ -303,7 +306,8 @@ impl Rows {
                 cells.add(&ask(cost), places);
                 return told;
             }
-            // Lock-free: if this check is denied, another request's charge was faster, and the next round finds less.
+            // Lock-free: if this check is denied, another request's charge was faster, and the next round finds fewer
+            // units.
             let told = self.check(places, now, cost);
             if told.is_allowed() {
                 return told;
@@ -325,11 +329,11 @@ impl Rows {
         self.meter.peek(least.map_or(Word::UNUSED, |(_, word)| word), now, cost)
     }
 
-    /// Tells whether every cell of the key is live.
+    /// True if every cell of the key is live.
     #[inline(always)]
     pub(super) fn is_live(&self, places: &Places, now: Timestamp) -> bool {
-        // A cell is idle if the whole limit remains. A cell whose window lies ahead of now is live: it holds the
-        // charge that turned it.
+        // A cell is idle if the whole limit remains. A cell whose window lies ahead of now is live: it holds the charge
+        // that moved it there.
         let whole = self.meter.limit();
         places
             .cells()

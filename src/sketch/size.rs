@@ -1,28 +1,29 @@
-//! [`SketchSize`]: the number of rows, and of cells in each.
+//! [`SketchSize`]: the number of rows, and of cells in each row.
 //!
 //! # From a load to a size
-//! A key is *live* while a limit of its own would not be idle. Let n be the number of live keys, on average over time,
-//! w the number of cells in a row, and d the number of rows.
+//! A key is *live* as long as a separate limiter for the key would not be idle. Let n be the number of live keys, on
+//! average over time, w the number of cells in a row, and d the number of rows.
 //!
 //! 1. A key is refused wrongly only if other keys have charges in *each* of its cells. A cell without charges of other
-//!    keys decides as a limiter for the key alone would.
-//! 2. *How long others hold a cell.* Under GCRA a cell is a queue that drains at the rate of one key, however many
-//!    charge it. Such a queue holds something for a share of the time. This share is the work that the queue is given
-//!    per unit of time (utilisation: Kleinrock, Queueing Systems 1, 1975, section 2.1). A key that is live for a share
-//!    `u` of the time brings work `u`, by the same law for a queue that only this key uses. So a cell is live for at
-//!    most the *sum* of the shares of the keys in it, which is more than their union: two keys that are charged at once
-//!    drain one after the other. In a window all charges end at once, so for windows the share is that of the union,
-//!    which is no more than the sum. For window policies n is the number of keys seen within a window, or within two of
-//!    them for sliding windows.
-//! 3. The sum over all keys is n, by the definition of n, and a row places keys evenly: so the share of the time
-//!    that others hold a given cell is at most `n / w`, on average over the seeds.
-//! 4. Rows are placed independently, so all d cells of a key are held with a probability of at most `(n / w)^d`.
-//!    (Steps 3 and 4 are the argument of Cormode and Muthukrishnan, An improved data stream summary: the count-min
-//!    sketch and its applications, J. Algorithms 55, 2005, theorem 1, applied to being live instead of to counts.)
+//!    keys decides like a separate limiter for the key.
+//! 2. *How long other keys keep a cell live.* Under GCRA a cell is a queue that drains at the rate of one key, no
+//!    matter how many keys charge it. For a share of the time such a queue is not empty. This share is the work that
+//!    the queue is given per unit of time (utilisation: Kleinrock, Queueing Systems 1, 1975, section 2.1). A key that
+//!    is live for a share `u` of the time brings work `u`, by the same law for a queue of this key alone. So a cell is
+//!    live for at most the *sum* of the shares of the keys in it, which is more than their union: two keys that are
+//!    charged at once drain one after the other. In a window all charges end at the same time, so for windows the share
+//!    is the union, which is no more than the sum. For window policies n is the number of keys seen within a window, or
+//!    within two of them for sliding windows.
+//! 3. The sum of the shares of all keys is n, by the definition of n, and a row distributes keys evenly. So the share
+//!    of the time for which other keys keep a given cell live is at most `n / w`, on average over the seeds.
+//! 4. Keys are placed independently in each row, so other keys keep all d cells of a key live with a probability of at
+//!    most `(n / w)^d`. (Steps 3 and 4 are the argument of Cormode and Muthukrishnan, An improved data stream summary:
+//!    the count-min sketch and its applications, J. Algorithms 55, 2005, theorem 1, applied to being live instead of to
+//!    counts.)
 //!
 //! So at most 1 key in m is refused wrongly if `w = n * m^(1/d)`. The memory `d * w` is least for w = e * n and ln m
-//! rows, but the minimum is flat: rows in which 1 key in 4 meets others, `w = 4n`, need 6 % more memory and 28 %
-//! fewer rows, each of which costs a cache line and a compare-and-swap. So d is the least for which `4^d >= m`.
+//! rows, but the minimum is flat: rows with `w = 4n`, in which 1 key in 4 shares a live cell, need 6 % more memory and
+//! 28 % fewer rows, each of which costs a cache line and a compare-and-swap. So d is the least for which `4^d >= m`.
 //!
 //! The bound assumes that the load is steady. If n is a mean over quiet and busy hours, the bound holds for neither,
 //! so take the n of the busy hour.
@@ -30,7 +31,7 @@
 use super::place::ROWS_MAX;
 use crate::error::BuildError;
 
-/// One cell is a 64-bit word.
+/// The size of a cell in bytes: one 64-bit word.
 const CELL_BYTES: usize = size_of::<u64>();
 
 /// The memory of a [`SketchLimiter`](crate::SketchLimiter): rows of cells, 8 bytes each.
@@ -50,10 +51,11 @@ pub struct SketchSize {
 }
 
 impl SketchSize {
-    /// A size of `rows` rows (1 to 8) with `cells_per_row` cells each (at least 1).
+    /// A size of `rows` rows (1 to 8) with `cells_per_row` cells in each row (at least 1).
     ///
     /// # Errors
-    /// No row or more than 8; no cell; more bytes than can be addressed.
+    /// Returns an error if there are no rows or more than 8, if there are no cells, or if the bytes cannot be
+    /// addressed.
     ///
     /// ```
     /// use tollgate::SketchSize;
@@ -72,7 +74,7 @@ impl SketchSize {
                 "a row of 0 cells has none for a key; it must have at least 1".to_string(),
             ));
         }
-        // No allocation is larger than an isize.
+        // An allocation is at most `isize::MAX` bytes.
         let bytes = rows.checked_mul(cells_per_row).and_then(|cells| cells.checked_mul(CELL_BYTES));
         match bytes.map(isize::try_from) {
             Some(Ok(_)) => Ok(Self { rows, cells_per_row }),
@@ -82,17 +84,19 @@ impl SketchSize {
         }
     }
 
-    /// The size for `live_keys` keys that limit something at one moment, of which at most one in
-    /// `refused_one_in` is refused although its own quota would admit it: 1,000 for 0.1 %.
+    /// The size for `live_keys` keys that are live at the same time. At most one key in `refused_one_in` is then
+    /// refused although its own quota would admit it: 1,000 means 0.1 %.
     ///
-    /// A key is live from a request until the debt of that request has drained, or its window is over. With d rows of
-    /// w cells, at most a share of `(live_keys / w)^d` of the keys is refused wrongly if the load is steady. Keys
-    /// that use little of a large burst are refused far more rarely. The size has the least d for which 4^d is
-    /// `refused_one_in` or more, at most 8, and w follows from the formula. A live key then takes 101 bytes for 1 in
-    /// 100, 159 for 1 in 1,000 and 209 for 1 in 10,000. A [`KeyedLimiter`](crate::KeyedLimiter) takes 16.
+    /// A key is live from a request until the debt of that request has drained, or its window is over. With d rows of w
+    /// cells, at most a share of `(live_keys / w)^d` of the keys is refused wrongly if the load is steady. Keys that
+    /// use only a little of a large burst are refused far more rarely. The size has the least d for which 4^d is at
+    /// least `refused_one_in`, but at most 8 rows, and w follows from the formula. A live key then takes 101 bytes for
+    /// 1 in 100, 159 bytes for 1 in 1,000 and 209 bytes for 1 in 10,000. In a [`KeyedLimiter`](crate::KeyedLimiter) a
+    /// key takes 16 bytes.
     ///
     /// # Errors
-    /// A load of 0 keys; a target of 1 in 0 or 1 in 1, which any sketch would meet; a size that cannot be addressed.
+    /// Returns an error if the load is 0 keys, if the target is 1 in 0 or 1 in 1, which any sketch would meet, or if
+    /// the bytes cannot be addressed.
     ///
     /// ```
     /// use tollgate::SketchSize;
@@ -112,7 +116,7 @@ impl SketchSize {
                  use at least 2, as in 1000 for 0.1 %"
             )));
         }
-        // The least d for which 4^d >= m, and w = n * m^(1/d): see the header.
+        // This computes the least d for which 4^d >= m, and then w = n * m^(1/d): see the top of this file.
         let lets_through = |rows: &u32| 4_u64.pow(*rows) >= refused_one_in;
         let rows = (1..8).find(lets_through).unwrap_or(8);
         let root = (refused_one_in as f64).powf(1.0 / f64::from(rows));

@@ -1,11 +1,11 @@
-//! A method for the models of `loom-tests`, which need to know the keys that share cells.
+//! A method for the models of `loom-tests`, which need keys that share cells.
 
 use std::hash::{BuildHasher, Hash};
 
 use super::SketchLimiter;
 
 impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
-    /// The key's cell in each row, counted from the row's first.
+    /// The index of the key's cell in each row, counted from the beginning of the row.
     #[doc(hidden)]
     #[must_use]
     pub fn cells_of(&self, key: &K) -> Vec<usize> {

@@ -1,12 +1,12 @@
 //! The checksum of a snapshot: CRC-64/XZ.
 //!
-//! A file has to be guarded against accidents: a torn write, a bad sector, a byte lost on the way. A CRC of 64 bits
-//! detects every accident that changes no more than 64 bits in a row, such as a changed byte. It detects any other
-//! accident with a probability of 1 - 2^-64. A hash promises only this probability. The checksum is no signature: a
-//! process that may write the file can forge it.
+//! The checksum protects a file against accidents: a torn write, a bad sector, a byte that was lost in a transfer. A
+//! CRC of 64 bits detects every accident that changes no more than 64 bits in a row, such as a changed byte. It detects
+//! any other accident with a probability of 1 - 2^-64. A hash would give only this probability, for all accidents. The
+//! checksum is not a signature: a process that can write the file can forge it.
 //!
-//! This CRC is defined in the XZ file format (ECMA-182's polynomial, reflected) and has a known answer for a known
-//! text, below. It takes twenty lines, so a dependency would be larger than the code that it saves.
+//! This CRC is defined in the XZ file format (ECMA-182's polynomial, reflected) and has a known value for a known text,
+//! which is tested below. It takes twenty lines, so a dependency would be larger than the code that it would save.
 
 /// The polynomial of ECMA-182, bits reversed.
 const POLYNOMIAL: u64 = 0xC96C_5795_D787_0F42;

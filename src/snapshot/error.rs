@@ -1,11 +1,11 @@
-//! Why a snapshot was not written, and why one was refused.
+//! The errors of writing and of restoring a snapshot.
 
 use std::{fmt, io};
 
 use crate::clock::Timestamp;
 use crate::error::BuildError;
 
-/// Why a snapshot could not be written.
+/// The reason why a snapshot could not be written.
 ///
 /// ```
 /// use tollgate::{KeyedLimiter, Quota, SnapshotError};
@@ -20,17 +20,16 @@ use crate::error::BuildError;
 pub enum SnapshotError {
     /// The writer failed.
     Write(io::Error),
-    /// The allocator refused the memory of the copy that is written.
+    /// The allocator refused the memory for the copy of the words.
     OutOfMemory {
-        /// The bytes that were asked for.
+        /// The number of bytes that were requested.
         bytes: usize,
     },
     /// Another thread is changing a quota of this limiter.
     Changing,
     /// The limiter is a [`Limiter`](crate::Limiter) whose quota may change. A file has only one policy for its word.
     NotFixed,
-    /// The limiter is a [`KeyedLimiter`](crate::KeyedLimiter) to which callers bring quotas along, which a file cannot
-    /// name.
+    /// The limiter is a [`KeyedLimiter`](crate::KeyedLimiter) with own quotas of keys, for which the file has no place.
     OwnQuotas,
 }
 
@@ -65,9 +64,9 @@ impl From<io::Error> for SnapshotError {
     }
 }
 
-/// Why a snapshot was refused. It is refused whole: a snapshot that is not right restores nothing.
+/// The reason why a snapshot was refused. A snapshot with any error restores nothing.
 ///
-/// Each variant is a case that a program may want to handle on its own. The text names the part of the file or the
+/// Each variant is a case that a program may want to handle separately. The text names the part of the file or the
 /// argument that was refused, what was found there, and what would be accepted.
 ///
 /// ```
@@ -81,18 +80,18 @@ impl From<io::Error> for SnapshotError {
 pub enum RestoreError {
     /// The reader failed.
     Read(io::Error),
-    /// The file is no snapshot, or has changed since it was written: it was cut short, is longer, or has a number or
-    /// a word that no snapshot has.
+    /// The file is not a snapshot, or has changed since it was written. It may be too short or too long, or have a
+    /// number or a word that no snapshot has.
     Damaged(String),
     /// The snapshot was taken under another policy, or with other [tiers](crate::KeyedBuilder::tier) or another
     /// headroom.
     Policy(String),
-    /// The snapshot does not match this limiter. It is of another kind of limiter, has another hasher, has times of
-    /// another origin than the clock's, or was written by another version or on a machine whose keys may hash
-    /// otherwise.
+    /// The snapshot does not match this limiter. It may be from another kind of limiter, have another hasher, or have
+    /// times from another origin than the clock's. It may also have been written by another version, or on a machine on
+    /// which keys may have other hashes.
     Mismatch(String),
-    /// The clock reads less than when the snapshot was taken: all keys would be shut out until it has
-    /// caught up.
+    /// The clock reads less than when the snapshot was taken, so all keys would be denied until the clock has caught
+    /// up.
     ClockBehind {
         /// The reading of the clock.
         found: Timestamp,
@@ -104,27 +103,28 @@ pub enum RestoreError {
 }
 
 impl RestoreError {
-    /// A number that a snapshot of this table does not have.
+    /// The error for a number that a snapshot of this limiter cannot have.
     pub(crate) fn field(name: &str, found: u64, expected: u64) -> Self {
         Self::Damaged(format!("the snapshot's {name} is {found}; it must be {expected}"))
     }
 
-    /// A word that no snapshot has, although the checksum is right. It is `offset` bytes from the file's beginning.
+    /// The error for a word that no snapshot has, although the checksum is right. The word is `offset` bytes from the
+    /// beginning of the file.
     pub(crate) fn word(offset: u64, found: u64, accepted: &str) -> Self {
         Self::Damaged(format!(
             "the word {found:#018x} at byte {offset} is no snapshot's; it must be {accepted}"
         ))
     }
 
-    /// Words that are divided in another way, as another version of this crate may do.
+    /// The error for words with another layout, which another version of this crate may have written.
     pub(crate) fn layout(found: impl fmt::Display, expected: impl fmt::Display) -> Self {
         Self::Mismatch(format!(
             "the snapshot's words are laid out as {found}; those of this version are {expected}"
         ))
     }
 
-    /// Another hasher than the file's limiter had. Its hash of the probe is not shown, since it would reveal
-    /// something about the seeds.
+    /// The error for another hasher than the snapshot's limiter had. The error does not show the hash of the probe,
+    /// which would reveal something about the seeds.
     pub(crate) fn hasher() -> Self {
         Self::Mismatch(
             "the hasher makes something else of the probe than the snapshot's did; \
@@ -133,7 +133,7 @@ impl RestoreError {
         )
     }
 
-    /// A file without seeds, because its limiter was built with a hasher that its owner gave.
+    /// The error for a file without seeds, because its limiter was built with a hasher from its owner.
     pub(crate) fn seeds_missing() -> Self {
         Self::Mismatch(
             "the snapshot carries no seeds, because its limiter had a hasher of its own; \

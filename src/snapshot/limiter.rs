@@ -15,15 +15,16 @@ use crate::policy::Policy;
 use crate::word::Word;
 
 impl Limiter {
-    /// Writes the state of this limit, while other threads go on deciding. The file holds all charges from before this
-    /// call. If a request is charged meanwhile, the file holds either its whole cost or nothing of it; in a sliding
-    /// log, any part of its units. Units in leases count as charged.
+    /// Writes the state of this limit. Other threads can go on deciding meanwhile. The file holds all charges from
+    /// before this call. If a request is charged meanwhile, the file holds either its whole cost or nothing of it; in a
+    /// sliding log, any part of its units. Units in leases are stored as charged.
     ///
-    /// The writer is flushed, not synced. Write to a new file, sync it, and then rename it over the old one, so that
-    /// a whole file exists at every moment.
+    /// The writer is flushed, but not synced to the disk. Write to a new file, sync it, and then rename it over the old
+    /// one, so that a whole file exists at every moment.
     ///
     /// # Errors
-    /// The writer fails; the limiter was built as [`changing`](crate::LimiterBuilder::changing).
+    /// Returns an error if the writer fails, or if the limiter was built as
+    /// [`changing`](crate::LimiterBuilder::changing).
     ///
     /// ```
     /// use tollgate::{Clock, Limiter, Quota};
@@ -42,7 +43,7 @@ impl Limiter {
                 (vec![cell.load().to_bits()], of_word(&Meter::plain(*gcra)))
             }
             State::Word { cell, meter } => (vec![cell.load().to_bits()], of_word(meter)),
-            // This log cannot change, so it has as many slots as its policy says.
+            // The count of this log is fixed, so its number of slots follows from its policy.
             State::Log(log) if log.policy().is_none() => {
                 // All memory is allocated before the first slot is read.
                 let (saved, mut words) = (log.saved(), Vec::new());
@@ -53,10 +54,11 @@ impl Limiter {
                 words.extend(saved);
                 (words, of_slots(&log.rule()))
             }
-            // The policy of a file is the policy that the limiter was built with.
+            // These limiters may have another policy now than the one with which they were built, and a file can only
+            // have that one.
             State::Log(_) | State::Changing(_) => return Err(SnapshotError::NotFixed),
         };
-        // The clocks are read after the word, and in this order: see the head of `crate::snapshot`.
+        // The clocks are read after the word, and in this order: see the top of `crate::snapshot`.
         let now = self.now();
         let wall = SystemTime::now();
         let preamble = Preamble {
@@ -72,14 +74,14 @@ impl Limiter {
             seeds: None,
             policy: self.policy.to_string(),
         };
-        // A cursor that has moved shows that a slot was taken. A limit that was never charged has only words of 0, and
-        // is not counted as a key.
+        // A moved cursor also shows that a slot was taken. A limit that was never charged has only words of 0, and is
+        // not counted as a key.
         let keys = usize::from(words.iter().any(|&word| word != 0));
         write(writer, &preamble, words.into_iter())?;
         Ok(SnapshotSummary::of(&preamble, keys))
     }
 
-    /// Reads a limiter of a policy that does not change.
+    /// Reads a limiter with a fixed policy.
     pub(crate) fn read(
         policy: Policy,
         clock: Clock,
@@ -93,7 +95,7 @@ impl Limiter {
             None => (1 + rule.slots, of_slots(&rule)),
         };
         preamble.is_of(SnapshotKind::Limiter, policy, form, clock.origin())?;
-        // Fields that a limit of one word does not use must be empty, since no other file is ever written.
+        // The fields that this kind of snapshot does not use must be empty, since no other file is ever written.
         field("mark of seeds", u64::from(preamble.seeds.is_some()), 0)?;
         for (name, found, expected) in [
             ("capacity", preamble.capacity, 1),
@@ -109,11 +111,12 @@ impl Limiter {
             reader.close()?;
             return Ok(Self::holding(word, policy, resume(clock, &preamble)?));
         }
-        // The words are collected as they come, so a file that ends too early costs only the memory of its words.
+        // The words are collected one by one, so a file that ends too early costs only the memory for the words that it
+        // has.
         let words = (0..words).map(|_| reader.word()).collect::<Result<Vec<_>, _>>()?;
         reader.close()?;
         let slots = words.len() as u64 - 1;
-        // A restored mark would never be ended by a thread, and a cursor cannot stand beyond the slots.
+        // A marked slot is refused, since no thread would ever end its mark. A cursor beyond the slots is refused, too.
         let is_wrong =
             |(at, word): &(u64, u64)| if *at == 0 { *word >= slots } else { is_marked(*word) };
         if let Some((at, word)) = (0..).zip(words.iter().copied()).find(is_wrong) {
@@ -125,7 +128,7 @@ impl Limiter {
     }
 }
 
-/// The division of a word.
+/// The layout of a word.
 fn of_word(meter: &Meter) -> Form {
     let count_bits = meter.fields.count_bits;
     Form {

@@ -1,24 +1,24 @@
-//! Snapshots: the state of a limiter in a file, so that a restart forgets nothing.
+//! Snapshots: the state of a limiter in a file, so that a restart forgets no charge.
 //!
 //! # What is promised
-//! * **Nothing blocks.** A snapshot only loads words. Other threads go on deciding and writing.
-//! * **Charges meanwhile.** Each word is read once. Charges to it from before that moment are in the file, and later
-//!   ones are not. So the file holds, for every key, all charges from before the call of `snapshot` that have not
-//!   drained. Of each request that is charged during the call, it holds either the whole cost or nothing. A decision is
-//!   one compare-and-swap, so no cost is charged by half.
-//! * **A restored limiter admits no more.** It has the words of the file. So it admits what the old limiter would have
-//!   admitted from the moment on at which each word was read. In the worst case it admits once more what was charged
-//!   after the word was read. To avoid this, take the snapshot when the last request has been decided.
+//! * **Nothing blocks.** A snapshot only loads words, and other threads go on deciding and writing.
+//! * **Charges meanwhile.** Each word is read once. The charges to a word before that moment are in the file, and later
+//!   charges are not. So the file holds, for every key, all charges from before the call of `snapshot` that have not
+//!   drained. For each request that is charged during the call, it holds either the whole cost or nothing, since a
+//!   decision is one compare-and-swap.
+//! * **A restored limiter admits no more.** It has the words of the file. So for each word it admits what the old
+//!   limiter would have admitted after the word was read. In the worst case, units that were charged after the word was
+//!   read are admitted a second time. To avoid this, take the snapshot after the last request has been decided.
 //! * **Whole or not at all.** A file is refused before anything is built from it if its checksum is wrong, or if it has
 //!   another length, version, policy, layout, pointer width, kind of clock or hasher. The error says which of these
 //!   differs.
 //!
-//! The head of `src/keyed/file/snapshot.rs` argues why all this holds for a table whose keys come, go and move
-//! between cells while it is copied.
+//! The comment at the top of `src/keyed/file/snapshot.rs` explains why all this is true for a table, although keys
+//! come, go and move between cells while the table is copied.
 //!
 //! # Time
-//! Words hold times of the limiter's clock and are not changed. The restored *clock* goes on where the old one left
-//! off.
+//! Words hold times of the limiter's clock and are not changed. The restored *clock* continues from the reading of the
+//! old one.
 //!
 //! | clock | reads at the restore |
 //! |---|---|
@@ -26,13 +26,13 @@
 //! | [`Clock::unix`] | the wall clock, but no less than the old reading |
 //! | [`ManualClock`](crate::ManualClock), [`CoarseClock`](crate::CoarseClock) | what it reads; less than the old reading is refused |
 //!
-//! So windows stay on their grid, and charges have drained for the time that passed by the wall clock, never more. If
-//! the wall clock went backward, or is unknown at either end, no time counts as passed, which can only deny. A wall
-//! clock is unknown if it reads less than 2020, because it has then not been set since the machine was started.
+//! So windows stay on their grid, and charges drain for the time that has passed by the wall clock, and for no longer.
+//! If the wall clock went backward, or is unknown at either end, no time counts as passed, which can only deny. A wall
+//! clock that reads less than 2020 counts as unknown, because it has not been set since the machine was started.
 //!
 //! The readings are taken in this order: the words, the limiter's clock and then the wall clock at the snapshot; the
-//! wall clock and then the clock at the restore. So no word is later than the reading, unless a caller gave a later
-//! time. The time between two readings is never counted twice, but may be left out.
+//! wall clock and then the clock at the restore. So no word has a later time than the clock's reading, unless a caller
+//! gave a later time. The time between two readings may be left out, but is never counted twice.
 
 mod checksum;
 mod error;
@@ -51,10 +51,10 @@ use crate::clock::{Clock, Origin, Timestamp};
 use checksum::Checksum;
 use preamble::PREAMBLE_BYTES;
 
-/// The bytes of a checksum, and of a word.
+/// The number of bytes of a checksum, and of a word.
 const NUMBER_BYTES: usize = 8;
 
-/// Where the words begin: after the preamble and its checksum.
+/// The offset of the first word, which is after the preamble and its checksum.
 pub(crate) const WORDS_AT: u64 = (PREAMBLE_BYTES + NUMBER_BYTES) as u64;
 
 /// 2020-01-01. A wall clock that reads less has not been set.
@@ -74,11 +74,11 @@ const SET_SINCE: Timestamp = Timestamp::from_secs(1_577_836_800);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SnapshotSummary {
-    /// The number of keys that were written. Some may have become idle, without having been forgotten yet.
+    /// The number of keys that were written. Some of them may be idle, but not yet forgotten.
     pub keys: usize,
     /// The length of the file.
     pub bytes: u64,
-    /// The reading of the limiter's clock. A restored clock goes on from here.
+    /// The reading of the limiter's clock, from which a restored clock continues.
     pub now: Timestamp,
 }
 
@@ -110,7 +110,7 @@ pub(crate) fn write<W: Write>(
     writer.write_all(&checksum.value().to_le_bytes())?;
     for word in words {
         let bytes = word.to_le_bytes();
-        // The words are written one by one, without a copy of them all in bytes.
+        // The words are written one by one, so that there is no copy of all words as bytes.
         checksum.add(&bytes);
         writer.write_all(&bytes)?;
     }
@@ -118,7 +118,7 @@ pub(crate) fn write<W: Write>(
     Ok(writer.flush()?)
 }
 
-/// A snapshot being read. Allocates one buffer of a few KiB.
+/// Reads a snapshot. It allocates one buffer of a few KiB.
 pub(crate) struct Reader<R: Read> {
     input: BufReader<R>,
     checksum: Checksum,
@@ -126,13 +126,13 @@ pub(crate) struct Reader<R: Read> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads the preamble, and refuses one that is damaged or not of this version.
+    /// Reads the preamble, and refuses a preamble that is damaged or has another version.
     pub(crate) fn open(input: R) -> Result<(Self, Preamble), RestoreError> {
         let (input, checksum) = (BufReader::new(input), Checksum::new());
         let mut reader = Self { input, checksum, bytes: 0 };
         let mut bytes = [0; PREAMBLE_BYTES];
         match reader.fill(&mut bytes, WORDS_AT + NUMBER_BYTES as u64) {
-            // A file that is no snapshot is refused as such, also if it is short.
+            // If a short file is not a snapshot at all, the error says this, and not that the file is short.
             Err(short @ RestoreError::Damaged(_)) => {
                 let count = bytes.len().min(usize::try_from(reader.bytes).unwrap_or(0));
                 preamble::is_ours(&bytes[..count]).and(Err(short))
@@ -140,7 +140,7 @@ impl<R: Read> Reader<R> {
             Err(other) => Err(other),
             Ok(()) => preamble::is_ours(&bytes),
         }?;
-        // The file is a snapshot of this version. Now the checksum tells if the preamble is whole.
+        // The file is a snapshot of this version. Next, the checksum shows if the preamble is intact.
         reader.checksum.add(&bytes);
         reader.verify("preamble")?;
         Ok((reader, Preamble::from_bytes(&bytes)?))
@@ -154,10 +154,10 @@ impl<R: Read> Reader<R> {
         Ok(u64::from_le_bytes(bytes))
     }
 
-    /// Refuses a file that is damaged or goes on.
+    /// Refuses a file that is damaged, or that continues after the snapshot.
     pub(crate) fn close(mut self) -> Result<(), RestoreError> {
         self.verify("file")?;
-        // A file that goes on is not the file that the checksum was made for.
+        // The checksum does not cover further bytes, so a file with further bytes is refused.
         if self.input.fill_buf().map_err(RestoreError::Read)?.is_empty() {
             return Ok(());
         }
@@ -204,7 +204,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// The reading of a wall clock in nanoseconds since 1970, as a file keeps it.
+/// The reading of a wall clock in nanoseconds since 1970, as it is stored in a file.
 pub(crate) fn wall_ns(wall: SystemTime) -> u64 {
     Timestamp::from(wall).as_nanos()
 }
@@ -215,15 +215,16 @@ fn passed(saved_ns: u64, wall: SystemTime) -> Duration {
     if saved < SET_SINCE || now < SET_SINCE { Duration::ZERO } else { now - saved }
 }
 
-/// The clock that a restored limiter goes on with.
+/// The clock of a restored limiter.
 pub(crate) fn resume(clock: Clock, preamble: &Preamble) -> Result<Clock, RestoreError> {
     let saved = Timestamp::from_nanos(preamble.now_ns);
     let reading = match preamble.origin {
-        // Adding the time that has passed would be right too, but windows would drift off the wall clock.
+        // The time that has passed is not added here. That would also be right, but windows would no longer follow the
+        // wall clock.
         Origin::Unix => saved,
         Origin::Own | Origin::Told => saved + passed(preamble.wall_ns, SystemTime::now()),
     };
-    // The clock is read again, because a clock that others hold is not put forward.
+    // The clock is read again, because `resumed_at` does not put a clock forward that other code uses.
     let clock = clock.resumed_at(reading);
     let found = clock.now();
     if found < saved { Err(RestoreError::ClockBehind { found, saved }) } else { Ok(clock) }

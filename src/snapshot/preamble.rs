@@ -1,6 +1,6 @@
 //! [`Preamble`]: the description of a snapshot before its words, in [`PREAMBLE_BYTES`] bytes.
 //!
-//! `docs/snapshot-format.md` describes it byte by byte; a test has a whole file of that format.
+//! `docs/snapshot-format.md` describes it byte by byte, and a test compares it with a whole file.
 
 use std::fmt;
 
@@ -14,10 +14,10 @@ pub(super) const MAGIC: [u8; 8] = *b"TOLLGATE";
 /// The length of the preamble without its checksum.
 pub(super) const PREAMBLE_BYTES: usize = 328;
 
-/// The longest text of a policy has 180 bytes, if every number in it has the most digits that are possible.
+/// The longest text of a policy has 180 bytes: each number in it then has the largest possible number of digits.
 const POLICY_BYTES: usize = 192;
 
-/// The pointers of this machine, in bits.
+/// The number of bits in a pointer of this machine.
 #[expect(clippy::cast_possible_truncation, reason = "128 at most")]
 const POINTER_BITS: u8 = usize::BITS as u8;
 
@@ -29,22 +29,22 @@ pub(crate) enum SnapshotKind {
     Tiers,
 }
 
-/// A value that a file keeps as one byte. The codes of the few values count from 1.
+/// A value that is one byte in a file. The codes of its values are 1, 2, ...
 trait ByteCode: Copy + PartialEq + 'static {
-    /// The name of the byte, in an error.
+    /// The name of the byte in an error.
     const FIELD: &'static str;
 
     /// All values in the order of their codes, each with its name.
     const ALL: &'static [(Self, &'static str)];
 
     fn of(code: u8) -> Result<Self, RestoreError> {
-        // Codes begin with 1, so that bytes of zeros are no preamble.
+        // Codes begin with 1, so that zero bytes are not a valid preamble.
         let known = usize::from(code).checked_sub(1).and_then(|index| Self::ALL.get(index));
         let refused = || RestoreError::field(Self::FIELD, code.into(), 1);
         known.map(|(known, _)| *known).ok_or_else(refused)
     }
 
-    /// The code 0 would mean no value. It does not occur, since `ALL` has every value.
+    /// The default of 0 is never used, since `ALL` has every value.
     fn code(self) -> u8 {
         let codes = 1..;
         Self::ALL
@@ -77,7 +77,7 @@ impl ByteCode for Origin {
     ];
 }
 
-/// How words are divided, and what their parts count.
+/// The layout of words, and the units of their parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Form {
     pub(crate) cells: u8,
@@ -85,10 +85,11 @@ pub(crate) struct Form {
     pub(crate) count_bits: u8,
     pub(crate) time_bits: u8,
     pub(crate) tag_bits: u8,
-    /// Under GCRA the ticks of a unit, under from-first the nanoseconds of a quantum, and under segments the packing
-    /// of their counts.
+    /// Under GCRA the number of ticks in a unit, for `from-first` windows the nanoseconds in a quantum, and for
+    /// segmented windows the packing of the counts.
     pub(crate) fineness: u64,
-    /// The epoch, and how far back from now a word is read, in the algorithm's unit.
+    /// The epoch of a table's words, in the algorithm's unit. `back` is the largest distance of a word behind now, in
+    /// the same unit.
     pub(crate) epoch: u64,
     pub(crate) back: u64,
     /// The quantum to which the end of a penalty is rounded up within a unit of time, in ns (GCRA: 1); 0 without a
@@ -109,7 +110,7 @@ impl fmt::Display for Form {
     }
 }
 
-/// The description that a snapshot begins with.
+/// The description at the beginning of a snapshot.
 #[derive(Clone)]
 pub(crate) struct Preamble {
     pub(crate) kind: SnapshotKind,
@@ -131,7 +132,8 @@ impl Preamble {
     pub(super) fn to_bytes(&self) -> [u8; PREAMBLE_BYTES] {
         let mut bytes = [0; PREAMBLE_BYTES];
         let mut rest = &mut bytes[..];
-        // Cannot panic: the fields are those of `PREAMBLE_BYTES`, and of fixed length but for the text, which is last.
+        // This cannot panic: the fields are those that make up `PREAMBLE_BYTES`. All have a fixed length except the
+        // text, which is last.
         let mut put = |field: &[u8]| {
             let (head, tail) = std::mem::take(&mut rest).split_at_mut(field.len());
             head.copy_from_slice(field);
@@ -144,7 +146,7 @@ impl Preamble {
             put(&number.to_le_bytes());
         }
         let form = &self.form;
-        // Every text fits, which a test holds; a longer one would be cut, and refused when it is read.
+        // Every text fits, which is tested. A longer text would be cut, and refused when it is read.
         let text = &self.policy.as_bytes()[..self.policy.len().min(POLICY_BYTES)];
         let text_length = u8::try_from(text.len()).unwrap_or(0);
         put(&[form.cells, form.granule_bits, form.count_bits, form.time_bits, form.tag_bits]);
@@ -161,7 +163,7 @@ impl Preamble {
 
     /// Reads a preamble that [`is_ours`] and the checksum have accepted.
     pub(super) fn from_bytes(bytes: &[u8; PREAMBLE_BYTES]) -> Result<Self, RestoreError> {
-        // Magic and version were compared before.
+        // The magic bytes and the version have been compared already.
         let mut rest = &bytes[12..];
         let [kind, pointer_bits, origin, has_seeds] = take(&mut rest);
         let [length, now_ns, wall_ns, capacity, shards] = numbers(&mut rest);
@@ -171,7 +173,7 @@ impl Preamble {
         let [fingerprint] = numbers(&mut rest);
         let seeds: [u64; 4] = numbers(&mut rest);
         let text: [u8; POLICY_BYTES] = take(&mut rest);
-        // This comes first: even if everything else is right, keys may hash otherwise.
+        // This comes first: even if all other fields are right, keys may have other hashes there.
         if pointer_bits != POINTER_BITS {
             return Err(RestoreError::Mismatch(format!(
                 "the snapshot comes from a machine with pointers of {pointer_bits} bits; \
@@ -180,11 +182,11 @@ impl Preamble {
         }
         field("reserved bytes", u64::from(u16::from_le_bytes(zeros)), 0)?;
         field("mark of seeds", u64::from(has_seeds), u64::from(has_seeds.min(1)))?;
-        // Unused bytes are zeros, so that they are equal in all files.
+        // Unused bytes must be zero, so that they are equal in all files.
         if has_seeds == 0 {
             seeds.into_iter().try_for_each(|seed| field("place of seeds", seed, 0))?;
         }
-        // A length that is too large for the field is refused below.
+        // A length that is larger than the field is refused in the next line.
         let (policy, padding) = text.split_at(usize::from(text_length).min(POLICY_BYTES));
         field("length of the policy", u64::from(text_length), policy.len() as u64)?;
         padding.iter().try_for_each(|&byte| field("padding of the policy", byte.into(), 0))?;
@@ -230,14 +232,14 @@ impl Preamble {
                 self.policy,
             )));
         }
-        // Another version has divided the words of this policy in another way.
+        // A different layout for the same policy comes from another version.
         if self.form != form {
             return Err(RestoreError::layout(self.form, form));
         }
         self.has_origin(origin)
     }
 
-    /// Refuses the snapshot of another kind of limiter.
+    /// Refuses a snapshot of another kind of limiter.
     pub(crate) fn is_of_kind(&self, kind: SnapshotKind) -> Result<(), RestoreError> {
         if self.kind != kind {
             return Err(RestoreError::Mismatch(format!(
@@ -249,7 +251,7 @@ impl Preamble {
         Ok(())
     }
 
-    /// Refuses times whose origin is not that of the clock.
+    /// Refuses times with another origin than the clock's.
     pub(crate) fn has_origin(&self, origin: Origin) -> Result<(), RestoreError> {
         if self.origin != origin {
             return Err(RestoreError::Mismatch(format!(
@@ -262,8 +264,8 @@ impl Preamble {
     }
 }
 
-/// Refuses a file whose first bytes, as many as there are, are not those of a snapshot that this version
-/// can check.
+/// Refuses a file if its first bytes are not the magic bytes and the version that this code reads. The file may be
+/// shorter than these.
 pub(super) fn is_ours(bytes: &[u8]) -> Result<(), RestoreError> {
     let (magic, mut rest) = bytes.split_at(bytes.len().min(MAGIC.len()));
     if !MAGIC.starts_with(magic) {
@@ -288,7 +290,7 @@ pub(crate) fn field(name: &'static str, found: u64, expected: u64) -> Result<(),
     if found == expected { Ok(()) } else { Err(RestoreError::field(name, found, expected)) }
 }
 
-/// The next bytes; zeros where there are none, which the sizes above rule out.
+/// Takes the next bytes. They are zeros if there are too few, which the sizes above rule out.
 fn take<const N: usize>(rest: &mut &[u8]) -> [u8; N] {
     match rest.split_first_chunk() {
         Some((head, tail)) => {
@@ -363,7 +365,7 @@ mod tests {
             let mut other = bytes;
             other[bit / 8] ^= 1 << (bit % 8);
             if let Ok(read) = Preamble::from_bytes(&other) {
-                // The text may have become invalid UTF-8, which is no policy's text.
+                // The changed text may be invalid UTF-8, which is not the text of any policy.
                 let lossy = read.policy.contains('\u{fffd}');
                 assert!(lossy || read.to_bytes() == other, "bit {bit}");
             }

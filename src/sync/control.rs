@@ -18,7 +18,7 @@ thread_local! {
     static ANSWERS: Cell<bool> = const { Cell::new(true) };
 }
 
-/// Plants a fault, or takes it away.
+/// Plants a fault, or removes it.
 pub fn plant(fault: Option<Fault>) {
     PLANTED.set(fault);
 }
@@ -33,8 +33,8 @@ pub(crate) fn planted(fault: Fault) -> bool {
     PLANTED.get() == Some(fault)
 }
 
-/// Makes weak compare-and-swaps fail spuriously, as hardware may and loom never does. Bit n of the mask tells whether
-/// the n-th of the next compare-and-swaps fails.
+/// Makes weak compare-and-swaps fail spuriously, as hardware may and loom never does. If bit n of the mask is set, the
+/// n-th of the next compare-and-swaps fails.
 pub fn fail_spuriously(mask: u32) {
     SPURIOUS.set(mask);
 }
@@ -78,21 +78,21 @@ pub fn use_rounds(rounds: usize) {
     ROUNDS.set(rounds);
 }
 
-/// Sets the number of cells that must seem vacant for an install to take one without reading every word.
+/// Sets how many cells must seem vacant so that an install takes one of them without reading every word.
 pub fn use_vacancies(least: usize) {
     VACANCIES.set(least);
 }
 
-/// Sets whether claims are counted apart from the headers, where loom does not see it.
+/// Sets whether the count of claims is kept outside of the headers, where loom does not see it.
 ///
-/// The count orders nothing; its values only have to differ. In a header, the count adds values that every other load
-/// of the header must explore, all with the same floor. Without it, a model can explore more threads.
+/// The count orders no other memory, and its values only have to differ. If it is in a header, every load of the header
+/// has more values to explore, all with the same floor. Without it, a model can explore more threads.
 pub fn count_apart(apart: bool) {
     APART.set(apart.then_some(0));
 }
 
-/// Sets whether an opener's reading of its floor leaves a trace in the header. A model whose threads all stay within an
-/// epoch does not need the trace, and explores less without it.
+/// Sets whether a thread that opens a claim leaves a trace in the header when it reads its floor. A model whose threads
+/// all stay within one epoch does not need the trace, and has less to explore without it.
 pub fn mark_floors(mark: bool) {
     MARKS.set(mark);
 }
@@ -102,9 +102,9 @@ pub fn use_row_bits(bits: u32) {
     ROW_BITS.set(bits);
 }
 
-/// Sets whether a decision that charged a log reads the figures of its answers.
+/// Sets whether a decision that has charged a log reads the slots for its answers.
 ///
-/// The setting changes no decision, but every slot that is read is one more load to explore. Without these loads, a
+/// The setting changes no decision, but every slot that is read is another load to explore. Without these loads, a
 /// model can explore more threads.
 pub fn tell_answers(tell: bool) {
     ANSWERS.set(tell);

@@ -1,6 +1,6 @@
 //! [`Fault`]: the bugs that models plant, to show that each model can fail.
 
-/// Bugs that a model can plant. Each breaks one thing that a proof depends on.
+/// Bugs that a model can plant. Each bug breaks one condition on which a proof depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(any(loom, shuttle)), expect(unreachable_pub, reason = "exported for the models"))]
 #[cfg_attr(
@@ -12,7 +12,7 @@ pub enum Fault {
     PlainStoreForCas,
     /// A charge that was not written counts as written.
     FailureTakenForSuccess,
-    /// A claim is opened without a look at the other cells.
+    /// A claim is opened without a scan of the other cells.
     NoVerify,
     /// There is no fence between a claim and the scan that verifies it.
     NoFence,
@@ -22,9 +22,9 @@ pub enum Fault {
     VerifyIgnoresLower,
     /// The scan ignores a claim of the same key in a higher cell.
     VerifyIgnoresHigher,
-    /// A claim is opened although it has been replaced.
+    /// A claim is opened although another thread has replaced it.
     OpenWithoutExactWord,
-    /// Another thread's claim of the same key is opened as it was found, without being claimed anew or verified.
+    /// Another thread's claim of the same key is opened as it was found, without a new claim and without a scan.
     HelpWithoutReclaim,
     /// All claims of a key have the same bits.
     EqualNonces,
@@ -32,43 +32,44 @@ pub enum Fault {
     ReclaimWithoutExactWord,
     /// A cell is taken if it is idle by the newcomer's own clock, and not only if it is idle at a published floor.
     ForgetByOwnClock,
-    /// A newcomer whose key was installed meanwhile counts that word as another key's.
+    /// A newcomer whose key was installed meanwhile treats the installed word as the word of another key.
     OwnWordForStrangers,
-    /// A cell is taken although its key still limits something.
+    /// A cell is taken although its key is still live.
     EvictLive,
     /// A new key starts at its own now, even if that is below a floor.
     FloorLeftOutOfBase,
-    /// A new key considers only the floor of the shard that it goes to.
+    /// A new key uses only the floor of the shard in which it is installed.
     OneFloorLeftOut,
     /// A new key's floors are read before its claim is made.
     FloorsBeforeClaim,
-    /// An opener reads its floor without a trace, so that a newer one may be published past its word.
+    /// The thread that opens a claim reads the floor without a trace, so that a newer floor may be published that is
+    /// later than its word.
     FloorReadUnmarked,
-    /// A late newcomer is tested at the floor, not at its own now.
+    /// A late newcomer is tested at the floor instead of its own now.
     LateTestedAtFloor,
-    /// A word is dated by a header that was read before the word.
+    /// The time of a word is computed with a header that was read before the word.
     HeaderOnlyBeforeWords,
-    /// Words are loaded without the edge that brings their writer's floor.
+    /// Words are loaded without the memory ordering that makes their writer's floor visible.
     RelaxedWords,
-    /// A word is dated by the caller's now instead of the floor.
+    /// The time of a word is computed with the caller's now instead of the floor.
     DecodeAgainstNow,
     /// A sweep judges words by an older floor, although they were written under a newer one.
     SweepWithStaleHeader,
     /// A newcomer judges words by an older floor, although they were written under a newer one.
     SurveyWithStaleHeader,
-    /// A sweep leaves claims in place, which may then be opened below any number of newer floors.
+    /// A sweep leaves claims in place, so that they may be opened at a floor that is much older than the present floor.
     SweepSparesClaims,
-    /// A floor is published over cells that no sweep has looked at.
+    /// A floor is published although no sweep has read the cells.
     PublishWithoutSweep,
-    /// A floor advances to its goal in one step, even past live words.
+    /// A floor advances to its goal in one step, even if live words have earlier times.
     JumpOverLiveWords,
     /// An install that ends in a denial leaves its claim behind.
     GiveBackForgotten,
-    /// The second shard does not lead back to the first.
+    /// The pairing of shards does not lead back from the second shard to the first.
     OverlappingShardPairs,
-    /// A striped limit denies when the thread's own stripe has too little.
+    /// A striped limit denies if the thread's own stripe denies, without asking the others.
     OwnStripeOnly,
-    /// Units that a lowered quota cuts off are forgotten.
+    /// The surplus is forgotten: units that a lowered quota cannot count.
     SurplusForgotten,
     /// A refund gives back twice what was charged.
     ReturnTwice,
@@ -76,37 +77,37 @@ pub enum Fault {
     ReturnWhatDrained,
     /// A cancellation also gives back units that have drained meanwhile, if the word has the bits that the charge left.
     UndoWhatDrained,
-    /// A charge into debt is admitted and leaves no trace.
+    /// A charge into debt is admitted but not written.
     ChargeForgotten,
-    /// A policy with the option `debt` remembers no more debt than a policy without this option.
+    /// A policy with the option `debt` allows no larger debt than a policy without this option.
     DebtStopsAtLimit,
-    /// A charge is undone although another request has built on it.
+    /// A charge is undone although another request has been charged after it.
     UndoWhatChanged,
     /// A log takes slots that another request has marked.
     MarkedSlotTaken,
     /// A log admits a request for which it has marked fewer slots than it asks for.
     ShortGatherAdmitted,
-    /// A log's denied request leaves its marks behind.
+    /// A denied request does not remove its marks from a log.
     MarksForgotten,
-    /// A log's denied request turns the slots that it had marked into unused ones.
+    /// A denied request turns the slots that it had marked into slots that were never taken.
     MarksEndUnused,
     /// A slot that is given back is written although it may have changed since it was read.
     GivenBackWhatever,
-    /// A reserved slot is taken for now, not for its turn.
+    /// A slot is reserved for now instead of its turn.
     ReservedFromNow,
-    /// A log is lowered beside a slot that a request has marked, and that is earlier than those that are closed.
+    /// The count of a log is lowered although a marked slot is earlier than the closed slots.
     ClosedBesideMarks,
-    /// A log that is raised uses the slots with the earliest times again, not those with the latest.
+    /// A log whose count is raised opens the closed slots with the earliest times instead of the latest.
     EarliestOpened,
     /// A refund lowers a slot of a log while the log's count changes.
     GivenBackInChange,
     /// A permit gives back a unit of a log whose count has been changed and changed back.
     PermitOutlivesChange,
-    /// Units that are given back without a permit come out of slots in use, while other slots count beyond the limit.
+    /// Units that are given back without a permit are taken from slots in use, although closed slots still count.
     SlotsInUseFirst,
-    /// A row of a log is treated as taken for longer than its slots are.
+    /// The lower bound of a row of a log is raised too far, so that free slots are passed over.
     RowPassedOver,
-    /// A unit is charged although the log may belong to another key by the time it is written.
+    /// A unit is charged although the log may belong to another key when the unit is written.
     ChargeUnconfirmed,
     /// A unit that was written into another key's log is left there.
     ChargeLeftBehind,
@@ -120,21 +121,21 @@ pub enum Fault {
     OthersNotCharged,
     /// A sketch charges the other rows only after it has decided.
     OthersChargedLate,
-    /// An add to a row forgets what the row held.
+    /// An add to a row forgets the earlier charges of the row.
     AddLowersRow,
-    /// An add to a row stops one burst ahead of now, not two.
+    /// An add to a row stops one burst ahead of now instead of two.
     AddStopsAtBurst,
-    /// The fullest row decides, not the emptiest.
+    /// The row with the largest load decides instead of the row with the least.
     FullestRowDecides,
-    /// A row decides although its window has turned since it was chosen.
+    /// A row decides although its cell has moved to a later window since it was chosen.
     TurnedRowDecides,
-    /// A request that is decided in the spill does not look at its shards again.
+    /// A request that is decided in the spill does not search its shards again.
     SpillUnscanned,
     /// A request that is decided in the spill leaves claims of its key in place.
     SpillIgnoresClaims,
-    /// There is no fence between a charge in the spill and the look at the shards.
+    /// There is no fence between a charge in the spill and the search of the shards.
     SpillWithoutFence,
-    /// A decision in the spill is kept although a floor has passed the request meanwhile.
+    /// A decision in the spill is kept although a floor became later than the request meanwhile.
     SpillFloorsReadOnce,
     /// A charge in the spill leaves no mark.
     SpillUnmarked,
@@ -142,7 +143,7 @@ pub enum Fault {
     EstimateLeftOut,
     /// A key's debt in the spill is read before the key's claim is made.
     EstimateBeforeClaim,
-    /// A snapshot dates words by a floor that was read before the words.
+    /// A snapshot computes the times of words with a floor that was read before the words.
     SnapshotWithStaleHeader,
     /// A snapshot keeps both words of a key that moved while it was taken.
     SnapshotKeepsTwins,
@@ -152,17 +153,17 @@ pub enum Fault {
     UndoLeftOut,
     /// A sketch is charged in the order of the claims, before limits that may still deny.
     SketchChargedInTurn,
-    /// An undo restores the word from before the charge, whatever has been charged since.
+    /// An undo restores the word from before the charge, even if other requests have been charged since.
     UndoOverAnother,
-    /// A report of headroom computes the price of earlier loans anew.
+    /// A report of headroom computes the price of earlier loans again.
     ReportPricesAnew,
-    /// A denial of a policy with a penalty leaves the denials in a row as they were.
+    /// Under a policy with a penalty, a denial does not change the number of denials in a row.
     DenialNotCounted,
-    /// A denial of a policy with a penalty is counted as two denials.
+    /// Under a policy with a penalty, a denial counts as two denials.
     DenialCountedTwice,
-    /// An admission leaves the denials in a row as they were.
+    /// An admission does not change the number of denials in a row.
     DenialsOutliveAdmission,
-    /// A denial that must be counted is not written.
+    /// A denial that the policy counts is not written.
     DenialNotWritten,
     /// Numbers of a quota are used as they were read, even if they were being written.
     QuotaReadTorn,
@@ -176,19 +177,19 @@ pub enum Fault {
     OldTicksLeft,
     /// A change of quota leaves claims in place, which may be opened with the old quota's index.
     ChangeSparesClaims,
-    /// A key is limited by the quota of its last request, not by the quota that the present request brings along.
+    /// A key is limited by the quota of its last request instead of the quota of the present request.
     AskedQuotaIgnored,
-    /// A word that is carried over to another quota keeps the time that it takes to drain, not its units.
+    /// A word that is carried over to another quota keeps the time in which it drains instead of its units.
     CarriedAsTime,
     /// A quota's place is freed although a thread is about to write its index into a word.
     PinLeavesMark,
     /// A quota's place is freed although words carry its index.
     FreedUnseen,
-    /// A quota's place is taken although another quota has it by now.
+    /// A quota's place is used although another quota has taken it.
     PlaceTakenInUse,
     /// A quota's place is given to other threads before its numbers are written.
     PlaceGivenEarly,
-    /// A quota is found in a place that no thread can pin yet.
+    /// A quota is found in a place before any thread can pin that place.
     TakenPlaceFound,
     /// A request is decided by another quota, which has taken the place of its quota.
     VersionUnchecked,

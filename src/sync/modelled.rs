@@ -1,5 +1,6 @@
-//! Loom's atomic, or an atomic at which shuttle may switch threads. It also gives its newest value without a step of
-//! the model, fails spuriously on demand, and leaves out the comparison if a test plants that fault.
+//! Loom's atomic, or an atomic at which shuttle may switch threads. It can also return its newest value without a step
+//! of the model, fail spuriously on demand, and leave out the comparison of a compare-and-swap if a test plants this
+//! fault.
 
 use std::sync::atomic::AtomicU64 as Plain;
 
@@ -22,7 +23,7 @@ impl AtomicU64 {
         Self { modelled, newest: Plain::new(bits) }
     }
 
-    /// The last value in modification order, for assertions. Reading it adds no step to the model.
+    /// The newest value in the modification order, for assertions. Reading it adds no step to the model.
     pub(crate) fn newest(&self) -> u64 {
         // Relaxed: no model depends on its ordering.
         self.newest.load(Relaxed)
@@ -35,8 +36,8 @@ impl AtomicU64 {
         &self.modelled
     }
 
-    /// Records the bits that a step has written. Shuttle switches only before a step, so no other step comes between
-    /// the two.
+    /// Records the bits that a step has written. Shuttle switches threads only before a step, so no other step can come
+    /// between the write and its record.
     fn wrote(&self, bits: u64) {
         #[cfg(shuttle)]
         super::switched::wrote();

@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-/// The number of threads of a world, its main thread included.
+/// The number of threads in a world (one run of a test under shuttle), including its main thread.
 const THREADS: usize = 8;
 
 thread_local! {
@@ -27,7 +27,7 @@ pub(crate) fn step() {
     }
 }
 
-/// Called after each step that wrote.
+/// Counts a write. It is called after each step that has written.
 pub(crate) fn wrote() {
     if IN_TURNS.get() {
         WRITES.with(|writes| {
@@ -37,7 +37,7 @@ pub(crate) fn wrote() {
     }
 }
 
-/// The number of writes of this thread of a world, and of earlier threads with its number.
+/// The number of writes by this thread of a world, and by earlier threads with the same number.
 #[must_use]
 pub fn writes() -> u64 {
     WRITES.with(|writes| writes[thread_number() as usize % THREADS].get())

@@ -23,7 +23,7 @@ fn change<'a>(old: &'a Kernel, new: &'a Kernel, at_ns: u64) -> Change<'a> {
     }
 }
 
-/// The debt at `later`, in ticks of the new quota, if a debt of `ahead` old ticks was seen at `seen`.
+/// The debt at `later` in ticks of the new quota, after a debt of `ahead` ticks of the old quota at `seen`.
 fn owed(old: &Kernel, new: &Kernel, ahead: u64, [seen, changed, later]: [u64; 3]) -> u64 {
     let [seen_ns, at_ns, later_ns] = [seen, changed, later].map(|second| second * SECOND);
     let change = change(old, new, at_ns);
@@ -34,7 +34,8 @@ fn owed(old: &Kernel, new: &Kernel, ahead: u64, [seen, changed, later]: [u64; 3]
 #[test]
 fn a_debt_is_the_same_whenever_it_is_read() {
     let [old, new] = [gcra(1, 1, 40, 8), gcra(6, 60, 40, 12)];
-    // 30 units are owed at 100 s, 20 at the change at 110 s, and one less after each further 10 s.
+    // The debt is 30 units at 100 s, and 20 units at the change at 110 s. After the change one unit drains in each 10
+    // s.
     for seen in [100, 104, 110, 115, 120] {
         let ahead = (30 - (seen - 100)) << 8;
         assert_eq!(owed(&old, &new, ahead, [seen, 110, 120]), 19 << 12, "seen at {seen} s");
@@ -56,7 +57,8 @@ fn what_was_idle_owes_nothing_and_what_had_not_drained_by_the_change_does() {
     let [fast, slow] = [gcra(1, 1, 40, 8), gcra(1, 3_600, 40, 8)];
     let change = |at_s: u64| change(&fast, &slow, at_s * SECOND);
     assert_eq!(change(110).rebased(Held::IDLE, None, 100 * SECOND), Rebased::NOTHING);
-    // By the old rate the debt would have drained at 104 s. The new rate came at 102 s, when two units were owed.
+    // At the old rate the debt would have drained by 104 s. The new rate came into force at 102 s, when two units were
+    // still owed.
     let held = Held { behind: 6 << 8, ..Held::IDLE };
     let owed = change(102).rebased(held, None, 110 * SECOND).held.ahead;
     let passed = slow.passed(102 * SECOND, 110 * SECOND);
@@ -82,10 +84,10 @@ fn counts_of_equal_windows_are_kept_up_to_the_new_limit() {
     let from_first = |limit| Kernel::FromFirst(FromFirst::new(limit, 60 * SECOND, SECOND));
     assert_eq!(counts(&from_first(9), &from_first(12), 8), 8);
     assert_eq!(counts(&from_first(9), &from_first(5), 8), 5);
-    // Previous 7 and current 6, four bits each; then three.
+    // The previous count is 7 and the current count is 6. Each has four bits before the change and three bits after it.
     assert_eq!(counts(&sliding(9, 4), &sliding(5, 3), 0x76), 0o55);
     assert_eq!(counts(&sliding(9, 4), &sliding(6, 3), 0x76), 0o66);
-    // Oldest first: 4, 3, 2. The newest are kept.
+    // The counts are 4, 3 and 2, the oldest first. The units of the newest counts are kept.
     assert_eq!(
         counts(&ring(9, Packing::SIDE_BY_SIDE), &ring(12, Packing::SIDE_BY_SIDE), 0x432),
         0x432
@@ -104,7 +106,7 @@ fn counts_of_equal_windows_are_kept_up_to_the_new_limit() {
     }
 }
 
-/// Decisions of other threads may already have opened the window after the change.
+/// Decisions of other threads may already have opened the window that follows the change.
 #[test]
 fn a_window_ahead_of_the_change_is_kept_where_windows_are_equal_and_counted_at_it_where_not() {
     let kernels: [fn(u64) -> Kernel; 4] = [
@@ -144,13 +146,13 @@ fn what_was_used_is_counted_anew_where_windows_differ() {
     assert_eq!(used(&long, rebased(&bucket, &long, debt)), 8);
     let deep = Held { ahead: 40 << 8, ..Held::IDLE };
     assert_eq!(used(&long, rebased(&bucket, &long, deep)), 9);
-    // More may be owed than the bucket holds.
+    // The debt may be more than the bucket holds.
     let wide = Kernel::FixedWindow(FixedWindow::new(50, 60 * SECOND));
     assert_eq!(used(&wide, rebased(&bucket, &wide, deep)), 40);
 }
 
-/// Charges as much as fits of a hundred units at each step, and returns the units that each step admitted. A step is an
-/// instant in seconds and the quota in force from then on.
+/// Asks for a hundred units at each step, charges as many as fit, and returns the number of units that each step
+/// admitted. A step is an instant in seconds and the index of the quota that comes into force then.
 fn admitted(quotas: &[Kernel], steps: &[(u64, usize)]) -> Vec<u64> {
     let (mut word, mut quota, mut former, mut last) =
         (Rebased::NOTHING, steps[0].1, None, steps[0].0 * SECOND);
@@ -217,7 +219,7 @@ fn under_a_lower_limit_the_wait_is_that_for_one_unit_of_it() {
             let new = &quotas[limit];
             let rebased =
                 change(&quotas[0], new, at_ns).rebased(full.expect("it fits"), None, at_ns);
-            // The word is as if the new limit had been used up at the change.
+            // The word is the same as if the whole new limit had been used at the change.
             let used = new.step(Held::IDLE, new.moment(at_ns), 0, new.limit());
             assert_eq!(Some(rebased.held), used, "{new:?}");
             assert_eq!(rebased.surplus, 100 - new.limit());
@@ -237,11 +239,10 @@ fn what_is_put_back_within_the_old_window_counts_and_after_it_does_not() {
         admitted(quotas, &steps)[2]
     };
     // Ten units come back in each ten seconds, as if the limit had not been changed. The drained part is rounded down
-    // by a tick.
+    // by a tick, so later results are one unit less.
     assert_eq!([1_010, 1_020, 1_050, 1_099].map(|at_s| back(&bucket, at_s)), [10, 19, 49, 98]);
     assert_eq!([1_010, 1_099, 1_100].map(|at_s| back(&fixed, at_s)), [0, 0, 100]);
-    // The window began with the first request, and the surplus that is added again counts for a whole window from the
-    // change on.
+    // The window began with the first request. Surplus that is added again counts for a whole window from the change.
     assert_eq!([1_010, 1_099, 1_110].map(|at_s| back(&from_first, at_s)), [0, 0, 100]);
     assert_eq!([1_010, 1_099, 1_150, 1_200].map(|at_s| back(&sliding, at_s)), [0, 0, 50, 100]);
     assert_eq!([1_010, 1_099, 1_100].map(|at_s| back(&segmented, at_s)), [0, 0, 100]);
@@ -258,8 +259,8 @@ fn an_overdraft_outlasts_a_change_for_the_time_that_it_would_have_taken_but_a_lo
         let rebased = change(&old, new, at_ns).rebased(held, None, at_ns);
         (rebased.held.ahead >> 8, rebased.surplus)
     };
-    // 20 of 30 are beyond the burst: two seconds at the old rate, which are two units of the slow one. The other units
-    // are the surplus, less the tick by which a part of a unit is rounded up.
+    // 20 of the 30 units are beyond the burst. They drain in two seconds at the old rate, in which the slow quota
+    // drains two units. The 18 other units are the surplus.
     assert_eq!(units(&slow), (12, 18));
     assert_eq!(units(&fast), (30, 0));
     assert_eq!(units(&low), (9, 21));

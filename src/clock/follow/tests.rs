@@ -1,5 +1,5 @@
 //! These tests set the counter, the wall clock and the system's monotonic clock, so values are exact. The counter
-//! counts nanoseconds, so an epoch is 2^24 ns, and R = 2^-10 of it is 2^14 ns.
+//! counts nanoseconds, so an epoch is 2^24 ns, and R = 2^-10 of an epoch is 2^14 ns.
 
 #![expect(clippy::cast_possible_wrap, reason = "times of a few days, in nanoseconds")]
 
@@ -11,7 +11,7 @@ use crate::clock::Clock;
 use crate::{Limiter, Policy};
 
 const EPOCH_NS: u64 = 1 << EPOCH_BITS;
-/// The time that the clock loses by R in an epoch.
+/// The time that the clock loses in an epoch, because its counter runs too slowly by R.
 const LATE_NS: u64 = EPOCH_NS >> SLEW_BITS;
 /// The time that the clock gains in an epoch in which it catches up: twice R is added, and R is lost.
 const GAIN_NS: u64 = 2 * (LATE_NS - (LATE_NS >> SLEW_BITS)) - LATE_NS;
@@ -29,7 +29,7 @@ struct Machine {
 }
 
 impl Machine {
-    /// A machine that has been up for an epoch, and whose wall clock reads `wall_ns`, makes a clock.
+    /// A machine that has been running for an epoch and whose wall clock reads `wall_ns`, with a new clock.
     fn at(wall_ns: u64) -> Self {
         let (source, counter) = quanta::Clock::mock();
         let (wall, monotonic) = (ManualClock::new(), ManualClock::new());
@@ -40,7 +40,7 @@ impl Machine {
         Self { counter, wall, monotonic, clock }
     }
 
-    /// The machine runs for `ns`. Its counter counts too fast by `ppm` millionths.
+    /// Lets the machine run for `ns`. Its counter is too fast by `ppm` millionths.
     fn run(&self, ns: u64, ppm: i64) {
         let counted = i128::from(ns) * (1_000_000 + i128::from(ppm)) / 1_000_000;
         self.counter.increment(u64::try_from(counted).expect("forward"));
@@ -48,7 +48,7 @@ impl Machine {
         self.monotonic.advance(Duration::from_nanos(ns));
     }
 
-    /// [`run`](Self::run), with a reading of the clock in every epoch. Returns the last reading.
+    /// The same as [`run`](Self::run), with a reading of the clock in every epoch. Returns the last reading.
     fn run_read(&self, ns: u64, ppm: i64) -> u64 {
         let mut last_ns = self.now();
         for _ in 0..ns / EPOCH_NS {
@@ -82,7 +82,7 @@ fn a_clock_starts_at_the_wall_clock_and_is_late_by_no_more_than_the_slew_of_an_e
     let machine = Machine::at(OCTOBER_NS);
     assert_eq!(machine.ahead(), 0);
     machine.run(EPOCH_NS - 1, 0);
-    // One nanosecond more: the part of the counter that is dropped is not a whole one.
+    // The loss is one nanosecond more than R of the time that has passed, since a part of a nanosecond is dropped.
     assert_eq!(machine.ahead(), -(LATE_NS as i64));
     machine.run(1, 0);
     assert_eq!(machine.ahead(), 0, "the first reading of an epoch asks");
@@ -90,18 +90,19 @@ fn a_clock_starts_at_the_wall_clock_and_is_late_by_no_more_than_the_slew_of_an_e
     assert_eq!(machine.ahead(), -1);
 }
 
-/// Among the errors are 6 millionths (0.54 s a day) and 83 millionths, which were seen on real machines.
+/// The errors include 6 millionths (0.54 s a day) and 83 millionths, which were seen on real machines.
 #[test]
 fn the_drift_of_the_counter_is_followed_for_days() {
     for ppm in [-400, -83, -6, 0, 6, 83, 400] {
         let machine = Machine::at(OCTOBER_NS);
         for _ in 0..2 {
-            // Read seldom: once in an hour, and each time it is right.
+            // The clock is read once an hour, and each reading is right.
             for _ in 0..24 {
                 machine.run(3_600 * SECOND_NS, ppm);
                 assert_eq!(machine.ahead(), 0, "{ppm}");
             }
-            // Read often: late by no more than (R + D) P within an epoch, and right when it asks.
+            // The clock is read in every epoch. Within an epoch it is late by no more than (R + D) P, and it is right
+            // when it asks.
             machine.run_read(SECOND_NS, ppm);
             assert_eq!(machine.ahead(), 0, "{ppm}");
             machine.run(EPOCH_NS / 2, ppm);
@@ -153,13 +154,13 @@ fn a_clock_set_back_never_runs_backward_and_goes_on_slower_by_the_slew() {
     let before = machine.now();
     machine.set(-(SECOND_NS as i64) * 3);
     assert_eq!(machine.now(), before);
-    // `run_read` asserts that it never stands.
+    // `run_read` asserts that the clock never stands still.
     let read = machine.run_read(1_000 * SECOND_NS, 0) - before;
     let passed = 1_000 * SECOND_NS / EPOCH_NS * EPOCH_NS;
     assert_eq!(read, passed - (passed >> SLEW_BITS));
     let told = machine.clock.now() - machine.clock.wall();
     assert_eq!(told, Duration::from_nanos(3 * SECOND_NS - (passed >> SLEW_BITS)));
-    // The clock has fallen back to the system's after 3,072 s.
+    // After 3,072 s the wall clock has caught up with the clock.
     machine.run_read(2_072 * SECOND_NS + 2 * EPOCH_NS, 0);
     assert_eq!(machine.ahead(), 0);
 }
@@ -179,7 +180,7 @@ fn to_and_fro_gives_no_more_time_than_the_wall_clock_has_at_its_latest() {
     assert!(machine.now() <= OCTOBER_NS + 3_600 * SECOND_NS + 200 * EPOCH_NS);
 }
 
-/// At the end of a leap second the wall clock repeats it.
+/// A wall clock repeats the second at which a leap second is inserted.
 #[test]
 fn a_leap_second_is_slewed_over_and_a_day_turns_no_more_than_a_second_early() {
     let machine = Machine::at(OCTOBER_NS - 100 * EPOCH_NS);
@@ -189,7 +190,7 @@ fn a_leap_second_is_slewed_over_and_a_day_turns_no_more_than_a_second_early() {
     assert_eq!(machine.ahead(), SECOND_NS as i64);
     machine.run_read(1_024 * SECOND_NS + 2 * EPOCH_NS, 0);
     assert_eq!(machine.ahead(), 0);
-    // This is a leap second that is left out.
+    // At a negative leap second the wall clock skips a second.
     machine.set(SECOND_NS as i64);
     machine.run_read((SECOND_NS / GAIN_NS + 1) * EPOCH_NS, 0);
     assert_eq!(machine.ahead(), 0);
@@ -200,17 +201,17 @@ fn a_counter_that_begins_anew_is_left_for_the_monotonic_clock() {
     let machine = Machine::at(OCTOBER_NS);
     machine.run_read(DAY_NS, 0);
     let before = machine.now();
-    // The machine slept for an hour, and its counter starts at nothing.
+    // The machine slept for an hour, and its counter starts again from 0.
     machine.counter.decrement(machine.counter.value());
     machine.set(3_600 * SECOND_NS as i64);
-    // In the monotonic clock's epoch no thread has asked yet.
+    // The monotonic clock is now in an epoch in which no thread has asked.
     machine.run(EPOCH_NS, 0);
     let first = machine.now();
     assert!(first >= before, "it ran backward");
     assert!(machine.ahead() <= 0);
     machine.run(EPOCH_NS, 0);
     assert_eq!(machine.ahead(), 0);
-    // From here on the clock behaves like any other, whatever the counter does.
+    // From here on the clock works like any other clock, no matter what the counter does.
     machine.counter.increment(DAY_NS * 400);
     machine.run_read(SECOND_NS, 0);
     assert_eq!(machine.ahead(), 0);
@@ -232,7 +233,7 @@ fn a_counter_that_begins_anew_under_a_clock_that_is_ahead_does_not_freeze_it() {
     machine.run_read(SECOND_NS, 0);
 }
 
-/// Cores differ by less than a second: then a reading is a little late, and the counter is kept.
+/// If a core's counter is behind by less than a second, readings on that core are late, and the counter stays in use.
 #[test]
 fn a_core_whose_counter_is_behind_is_not_a_counter_that_begins_anew() {
     let machine = Machine::at(OCTOBER_NS);
@@ -257,7 +258,7 @@ fn a_wall_clock_that_is_unset_or_beyond_its_end_is_cut() {
     machine.wall.set(Timestamp::from_nanos(u64::MAX));
     machine.run(EPOCH_NS, 0);
     assert_eq!(machine.now(), LATEST_NS);
-    // The clock goes on from there, and is right as soon as the wall clock is right.
+    // The clock runs on from the latest time.
     machine.run_read(SECOND_NS, 0);
     assert!(machine.now() > LATEST_NS);
 }
@@ -284,7 +285,7 @@ fn a_counter_of_any_rate_is_corrected_every_17_ms() {
         let epoch_ns = (1_u64 << track.bits) * ns / steps;
         assert!((3_000_000..17_000_000).contains(&epoch_ns), "{ns}/{steps}: {epoch_ns}");
         assert_eq!(track.mark == SLOW, ns >= 1_000 || ns == 125, "{ns}/{steps}");
-        // A second of the counter, less R of it.
+        // This is a second of the counter, less R of a second.
         let second = track.steps.ns(SECOND_NS * steps / ns);
         assert!(second.abs_diff(SECOND_NS - (SECOND_NS >> SLEW_BITS)) <= 50, "{second}");
     }
@@ -296,21 +297,21 @@ fn a_window_at_midnight_turns_with_the_wall_clock_after_a_day_of_drift() {
     let policy: Policy = "fixed-window 3/d".parse().expect("a policy");
     let limiter = Limiter::builder(policy).clock(machine.clock.clone()).build();
     assert!(limiter.check_n(3).is_allowed());
-    // The counter loses 0.54 s a day. Without corrections the window would turn that much too late.
+    // The counter loses 0.54 s a day. Without corrections the window would begin too late by this time.
     machine.run(DAY_NS - EPOCH_NS, -6);
     assert!(!limiter.check().is_allowed());
     machine.run(EPOCH_NS - 1, -6);
     assert!(!limiter.check().is_allowed(), "a nanosecond before midnight");
     machine.run(1 + LATE_NS * 2, -6);
     assert!(limiter.check_n(3).is_allowed(), "34 us after midnight");
-    // Set back over midnight: what was spent in the new day stays spent.
+    // The wall clock is set back over midnight. Units that were spent in the new day stay spent.
     machine.set(-(SECOND_NS as i64));
     assert!(!limiter.check().is_allowed());
     machine.run(SECOND_NS, -6);
     assert!(!limiter.check().is_allowed());
 }
 
-/// A wall clock that is set back does not keep a limit from refilling: it refills slower by at most R.
+/// A wall clock that is set back does not keep a limit from refilling: the limit refills at most R more slowly.
 #[test]
 fn a_limit_goes_on_while_the_wall_clock_is_hours_behind() {
     let machine = Machine::at(OCTOBER_NS);
@@ -335,8 +336,8 @@ fn what_threads_read_of_one_clock_never_runs_backward() {
                 for _ in 0..50_000 {
                     let before = latest.load(Ordering::SeqCst);
                     let now_ns = clock.now().as_nanos();
-                    // The counters of two cores of a virtual machine differ by a few microseconds. A correction that
-                    // was lost would be R of an epoch: 17 us.
+                    // The counters of two cores of a virtual machine differ by a few microseconds. If a correction were
+                    // lost, the clock would be behind by R of an epoch: 17 us.
                     assert!(now_ns + 10_000 >= before, "{now_ns} after {before}");
                     latest.fetch_max(now_ns, Ordering::SeqCst);
                 }
