@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use prost::Message;
 
-/// The protocols that the service serves, and so describes by reflection.
+/// The protocols that the service serves. It describes them to clients by reflection.
 const SERVED: [&str; 2] =
     ["envoy/service/ratelimit/v3/rls.proto", "envoy/service/rate_limit_quota/v3/rlqs.proto"];
 
@@ -24,18 +24,19 @@ fn main() -> Result<(), Box<dyn Error>> {
     let served = protox::compile(SERVED, ["proto"])?;
     fs::write(out.join("descriptors.bin"), served.encode_to_vec())?;
     let mut all = protox::compile(SERVED.iter().chain(&ASKED), ["proto"])?;
-    // A value that Envoy sends has the bytes of a header, which may not be UTF-8. A decoder of `string` would refuse
-    // the whole request, and Envoy would then let it pass. On the wire `bytes` look the same.
+    // A value that Envoy sends has the bytes of a header, which need not be UTF-8. A decoder of `string` would refuse
+    // the whole request, and Envoy would then let it pass. So these fields are decoded as `bytes`, which have the same
+    // form on the wire.
     let messages = all.file.iter_mut().flat_map(|file| &mut file.message_type);
     let entries = messages
         .flat_map(|message| &mut message.nested_type)
-        // The second of these is the entry of the map in a bucket's identifier.
+        // `BucketEntry` is the entry of the map in a bucket's identifier.
         .filter(|nested| matches!(nested.name(), "Entry" | "BucketEntry"));
     for field in entries.flat_map(|entry| &mut entry.field).filter(|field| field.name() == "value")
     {
         field.r#type = Some(BYTES);
     }
-    // Clients bring their own transport.
+    // The generated clients get no `connect` method, because their callers pass them a channel.
     let builder = tonic_prost_build::configure().build_transport(false);
     builder.include_file("protocol.rs").compile_fds(all)?;
     Ok(())

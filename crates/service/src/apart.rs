@@ -1,4 +1,4 @@
-//! Makes large pages, which grow with the number of rules, away from the threads of connections.
+//! Makes large pages, which grow with the number of rules, on other threads than those of connections.
 //!
 //! The metrics of 10,000 rules take 30 ms. A connection stays on its thread, so all other connections of that thread
 //! would wait for the page, too.
@@ -6,7 +6,7 @@
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-/// Lets one page be made at a time: with many rules a page has megabytes, and anyone may ask for it.
+/// Lets only one page be made at a time, because with many rules a page has megabytes, and anyone may ask for it.
 static PAGES: Semaphore = Semaphore::const_new(1);
 
 /// Waits until no other page is being made, runs `page` on a thread that may block, and returns its result. `None` if
@@ -31,7 +31,7 @@ mod tests {
 
     use super::*;
 
-    /// Longer than any delay on a busy machine.
+    /// A wait that is longer than any delay on a busy machine.
     const PATIENCE: Duration = Duration::from_secs(30);
 
     #[tokio::test]

@@ -1,18 +1,19 @@
 //! [`Backoff`]: the time to wait before the next attempt, for all clients of this crate that try again by themselves.
 //!
-//! It is kept by hand because the libraries lengthen a wait by a random share: `backon` adds up to the whole wait, also
-//! to the longest one. A wait here never exceeds its maximum, and a random share of it is subtracted, whose size is a
-//! setting as in envoyproxy/ratelimit. `tollgate-redis` has one of its own, whose random numbers its simulation seeds.
+//! It is written by hand because libraries such as `backon` lengthen a wait by a random share: up to twice the wait,
+//! even if the wait is the longest. Here a wait never exceeds its maximum, because a random share of it is subtracted.
+//! The size of the share is a setting, as in envoyproxy/ratelimit. `tollgate-redis` has a backoff of its own, because
+//! its simulation must seed the random numbers.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-/// The attempts so far. The wait doubles with each failure, and there is no last attempt.
+/// The waits between attempts. The wait doubles with each failure, and the number of attempts has no maximum.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     first: Duration,
     longest: Duration,
-    /// The share of a wait that is subtracted at most, from 0 to 1.
+    /// The largest share of a wait that may be subtracted, from 0 to 1.
     random: f64,
     failures: u32,
 }
@@ -22,20 +23,20 @@ impl Backoff {
         Self { first, longest, random: random.clamp(0.0, 1.0), failures: 0 }
     }
 
-    /// Starts again with the first wait, after an attempt that succeeded.
+    /// Returns to the first wait. Called after an attempt that succeeded.
     pub(crate) fn reset(&mut self) {
         self.failures = 0;
     }
 
     /// The wait after one more failure.
     pub(crate) fn next(&mut self) -> Duration {
-        // The keys of a new hasher are the standard library's random numbers. They spread the attempts of many nodes,
-        // which must not all come at once.
+        // A new hasher has random keys, so its hash is a random number. It spreads the attempts of many nodes, so that
+        // they do not all come at once.
         let random = RandomState::new().hash_one(self.failures);
         self.after(f64::from(u32::try_from(random >> 32).unwrap_or(0)) / f64::from(u32::MAX))
     }
 
-    /// The same with this random number, from 0 to 1.
+    /// Does the work of [`next`](Self::next) with a given random number from 0 to 1.
     fn after(&mut self, random: f64) -> Duration {
         let doubled = self.first.saturating_mul(2_u32.saturating_pow(self.failures));
         self.failures = self.failures.saturating_add(1);

@@ -1,4 +1,5 @@
-//! [`ClockWatch`]: logs that the system's clock was set. The limits' clock follows it forward, but never back.
+//! [`ClockWatch`]: logs when the system's clock was set. The limits' clock follows the system's clock forward, but
+//! never back.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -14,7 +15,7 @@ use crate::metrics::encode_gauge;
 /// Steps of up to this length, such as leap seconds, are not logged.
 const NEWS: Duration = Duration::from_secs(1);
 
-/// Compares the limits' clock with the system's clock each time that it is asked to.
+/// Compares the limits' clock with the system's clock at each call of [`ClockWatch::tell`].
 #[derive(Debug)]
 pub(crate) struct ClockWatch {
     clock: Clock,
@@ -25,30 +26,31 @@ pub(crate) struct ClockWatch {
 #[derive(Debug, Default)]
 struct LastLook {
     last: Option<(Timestamp, Instant)>,
-    /// The time by which the limits' clock was ahead when a step back was last logged; less if the system's clock has
-    /// caught up since.
+    /// The time by which the limits' clock was ahead when a step back was last logged. It shrinks when the system's
+    /// clock catches up.
     told: Duration,
 }
 
 /// An event to log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum News {
-    /// The clock went forward by this time, so limits have given back the units that return in a period of this length.
+    /// The system's clock went forward by this time, so limits have given back the units that return in a period of
+    /// this length.
     Forward(Duration),
     /// The limits' clock is ahead of the system's by this time.
     Back(Duration),
 }
 
 impl LastLook {
-    /// Compares the limits' clock (`now`) with the system's (`wall`) at a monotonic instant; returns what is to be
-    /// logged.
+    /// Compares the limits' clock (`now`) with the system's (`wall`) at a monotonic instant; returns the event to log,
+    /// if there is one.
     fn look(&mut self, now: Timestamp, wall: Timestamp, at: Instant) -> Option<News> {
         let (ahead, last) = (now - wall, self.last.replace((now, at)));
         if ahead > self.told + NEWS {
             self.told = ahead;
             return Some(News::Back(ahead));
         }
-        // If the system's clock has caught up, a new step back is logged again.
+        // After the system's clock has caught up, the next step back is logged again.
         self.told = self.told.min(ahead);
         let (before, then) = last?;
         let more = (now - before).saturating_sub(at.saturating_duration_since(then));
@@ -64,7 +66,7 @@ impl ClockWatch {
     /// Logs a new event, if there is one.
     pub(crate) fn tell(&self) {
         let (now, wall) = (self.clock.now(), self.clock.wall());
-        // One task calls this. A panic leaves no reading half written.
+        // Only one task takes this lock, and a panic leaves no reading half written, so the poison can be ignored.
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         match seen.look(now, wall, Instant::now()) {
             Some(News::Back(ahead)) => tracing::warn!(
@@ -127,7 +129,7 @@ mod tests {
             reading(101_000, 100_000, 1_000),
             reading(101_998, 41_000, 2_000),
             reading(102_997, 42_000, 3_000),
-            // The clock is set back once more.
+            // The system's clock is set back once more.
             reading(103_996, 41_000, 4_000),
             // The clocks agree again; then the system's is set back.
             reading(104_995, 104_995, 5_000),
@@ -144,7 +146,7 @@ mod tests {
             reading(100_000, 100_000, 0),
             reading(101_001, 101_500, 1_000),
             reading(9_000_000, 9_000_000, 2_000),
-            // This look comes a minute later, and both clocks ran evenly.
+            // The next look comes a minute later, and both clocks have run evenly.
             reading(9_060_000, 9_060_000, 62_000),
         ]);
         let forward = News::Forward(Duration::from_millis(9_000_000 - 101_001 - 1_000));

@@ -1,9 +1,9 @@
 //! Limits that are kept in Redis, shared by all services that use the same Redis.
 //!
 //! When rules are loaded, each of their limits gets a limiter in Redis. If Redis cannot keep one of the limits, the
-//! load is refused, and the previous rules stay. A check takes one call, whatever the number of its descriptors. If
-//! Redis does not answer in time, each rule's `on_error` decides, or the `on_error` of [`Global`] if the rule names
-//! none.
+//! load is refused, and the previous rules stay. A check makes one call to Redis, whatever the number of its
+//! descriptors. If Redis does not answer in time, each rule's `on_error` decides, or the `on_error` of [`Global`] if
+//! the rule names none.
 
 mod envoyproxy;
 mod metrics;
@@ -55,8 +55,9 @@ pub struct Global {
     /// The prefix of all keys.
     pub prefix: String,
     /// If set, limits are counted in the keys of envoyproxy/ratelimit, so that its nodes and these nodes share the
-    /// limits. The keys begin with this text, which is `CACHE_KEY_PREFIX` there and empty by default. Works only with
-    /// [`compat`](tollgate_rules::RuleSettings::compat), and with rules that envoyproxy/ratelimit knows. Default: none.
+    /// limits. The keys begin with this text. It must equal `CACHE_KEY_PREFIX` of envoyproxy/ratelimit, which is empty
+    /// by default. Works only with [`compat`](tollgate_rules::RuleSettings::compat), and with rules that
+    /// envoyproxy/ratelimit knows. Default: none.
     pub envoyproxy: Option<String>,
     /// With TLS, a file with the authorities that may issue the store's certificate.
     pub authority: Option<PathBuf>,
@@ -104,11 +105,12 @@ impl fmt::Debug for Global {
     }
 }
 
-/// The bytes that each client of a limit in the store takes in this process, besides the table of its rule: 14 for a
-/// share of the limit, and at most 66 for its entry. A lease takes about 400 more while it is held.
+/// The memory in bytes that each client of a limit in the store takes in this process, besides its cell in the table of
+/// its rule: 14 bytes for its share of the limit, and at most 66 for its entry. A client that holds a lease takes about
+/// 400 bytes more.
 pub(crate) const BYTES_OF_A_CLIENT: u64 = 80;
 
-/// Why limits cannot be kept in Redis.
+/// The reason why limits cannot be kept in Redis.
 ///
 /// ```
 /// let (path, reason) = ("ca.pem".into(), "no such file".to_owned());
@@ -127,8 +129,8 @@ pub enum GlobalError {
     },
     /// The store's address or settings are refused.
     Store(tollgate_redis::RedisBuildError),
-    /// The keys of envoyproxy/ratelimit were asked for without `compat`. They need it, because only with `compat`
-    /// descriptors are decided one by one.
+    /// The keys of envoyproxy/ratelimit were asked for without `compat`. These keys need `compat`, because only then is
+    /// each descriptor decided by itself.
     NotCompat,
 }
 
@@ -148,7 +150,7 @@ impl fmt::Display for GlobalError {
 
 impl std::error::Error for GlobalError {}
 
-/// Identifies a limiter, so that the next load of rules can keep it.
+/// Identifies a limiter, so that the next load of rules finds the limiter and keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct LimiterIdentity {
     domain: Box<str>,
@@ -161,7 +163,8 @@ struct LimiterIdentity {
     capacity: usize,
 }
 
-/// The kind of keys that limits are counted in, with the limiters for limits that come with requests.
+/// The kind of keys that limits are counted in, with the limiters for limits that come with requests and not from
+/// rules.
 #[derive(Clone, Debug)]
 enum LimitKeys {
     Own(Arc<OwnLimits<RequestLimits>>),
@@ -184,8 +187,8 @@ pub(crate) struct GlobalLimits {
 }
 
 impl GlobalLimits {
-    /// Opens the store. `own_clients` is the capacity, for each unit of time, for clients whose limits come with
-    /// requests.
+    /// Opens the store. `own_clients` is the capacity for clients whose limits come with requests. Each unit of time
+    /// has this capacity.
     pub(crate) fn open(
         global: &Global,
         own_clients: usize,
@@ -230,12 +233,13 @@ impl GlobalLimits {
         OfStore { store: self.store.clone() }
     }
 
-    /// The outage, while the store does not answer.
+    /// The current outage of the store; `None` while the store answers.
     pub(crate) fn outage(&self) -> Option<Outage> {
         self.store.outage()
     }
 
-    /// Returns a function that gives every limit of a rule its limiter, or says why a limit cannot have one.
+    /// Returns a function that gives every limit of a rule its limiter, or returns the reason why a limit cannot have
+    /// one.
     pub(crate) fn vet(&self) -> impl Fn(&Rule) -> Result<(), String> + Send + Sync + 'static {
         let this = self.clone();
         move |rule| {
@@ -313,7 +317,7 @@ impl GlobalLimits {
             Accuracy::Leased => Mode::Leased,
             Accuracy::Async => Mode::Async,
         };
-        // The part does not contain the policy, so that units stay spent when the policy changes.
+        // This part of the key does not contain the policy, so that units stay spent when the policy changes.
         let mut part = escaped(rule.identity());
         if !place.is_empty() {
             part += &format!("#{place}");
@@ -327,8 +331,9 @@ impl GlobalLimits {
         Ok(limiter)
     }
 
-    /// Decides a request; returns the answer, and the charges, which can be given back. They cannot in the keys of
-    /// envoyproxy/ratelimit: a count there does not say which request added to it.
+    /// Decides a request; returns the answer, and the charges, so that they can be given back. `None` with the keys of
+    /// envoyproxy/ratelimit: charges there cannot be given back, because a count does not say which request added to
+    /// it.
     pub(crate) async fn decide(
         &self,
         maker: &DecisionMaker,
@@ -347,7 +352,7 @@ impl GlobalLimits {
         }
     }
 
-    /// Makes the store forget all charges to the clients of a request; returns the number of limits.
+    /// Makes the store forget all charges to the clients of a request; returns the number of limits that were reset.
     pub(crate) async fn reset(
         &self,
         maker: &DecisionMaker,

@@ -20,19 +20,20 @@ use crate::rls::Rls;
 use crate::service::Service;
 use crate::start_error::StartError;
 
-/// The maximum size of a message: the largest request that rules accept has 1 MiB of keys and values.
+/// The maximum size of a message. It has room for the largest request that rules accept, which has 1 MiB of keys and
+/// values.
 const MAX_MESSAGE_BYTES: usize = 2 << 20;
 
 /// The maximum number of streams of a connection: Envoy has one connection per worker thread, with hundreds of
 /// requests.
 const MAX_STREAMS: u32 = 1024;
 
-/// The maximum number of streams that a client may have reset before the server accepted them: a few are normal, more
-/// are an attack.
+/// The maximum number of streams that a client has opened and reset before the server accepted them. A few are normal,
+/// more are an attack.
 const MAX_PENDING_RESETS: usize = 20;
 
-/// A connection is pinged when its client has sent nothing for this time. It is closed if no answer comes within
-/// `PONG_WITHIN`, since the client is then gone, although it has not closed its side.
+/// A connection is pinged when its client has sent nothing for this time. If no answer comes within `PONG_WITHIN`, the
+/// client is gone without having closed its side, and the connection is closed.
 const PING_EVERY: Duration = Duration::from_secs(60);
 const PONG_WITHIN: Duration = Duration::from_secs(20);
 
@@ -55,8 +56,8 @@ pub(crate) fn router(
     let rlqs = Rlqs { service: Arc::clone(service), stopped: stopped.clone() };
     let rlqs = RateLimitQuotaServiceServer::new(rlqs).max_decoding_message_size(MAX_MESSAGE_BYTES);
     let server = server();
-    // tonic's setting for the grace is not used: it would close connections after age and grace without telling the
-    // clients first. `Io` ends them instead.
+    // tonic's setting for the grace is not used: with that setting tonic closes a connection after its age and grace
+    // without telling the client first. `Io` ends the connections instead.
     let mut server = match max_age {
         Some(age) => server.max_connection_age(age),
         None => server,
@@ -69,8 +70,8 @@ pub(crate) fn router(
         .add_service(reflection_alpha))
 }
 
-/// The routes for connections of the reserve, which may only ask whether the service lives. Everything else is answered
-/// with UNAVAILABLE.
+/// The routes for connections of the reserve, which may only ask whether the service is healthy. Everything else is
+/// answered with UNAVAILABLE.
 pub(crate) fn reserved_router(health: HealthServer<impl Health>) -> Router {
     let refused = || async { Status::unavailable(BEYOND_MAX).into_http::<Body>() };
     let routes = Routes::new(health).into_axum_router().fallback(refused);

@@ -35,7 +35,8 @@ struct Samples {
     rules: RuleSamples,
 }
 
-/// The samples of one thing: all of the last seconds, and one for each column of the past.
+/// The samples of one set of counters: each sample of the last seconds, and one for each column of the plot before
+/// that.
 #[derive(Debug)]
 struct Series<T> {
     present: VecDeque<T>,
@@ -49,7 +50,7 @@ impl<T> Default for Series<T> {
 }
 
 impl<T: Clone> Series<T> {
-    /// Adds the sample with this number, of which each `column`-th is kept for [`SECONDS`].
+    /// Adds the sample with the number `tick`. Every `column`-th sample is kept for [`SECONDS`].
     fn add(&mut self, tick: usize, column: usize, sample: T) {
         if tick.is_multiple_of(column) {
             keep(&mut self.past, sample.clone(), SECONDS / column + 1);
@@ -80,7 +81,7 @@ struct Totals {
     refused: u64,
 }
 
-/// The counts of each rule, in the order of the rules that are sampled now.
+/// The counts of each rule, in the order of the rules in force.
 #[derive(Debug, Default)]
 struct RuleSamples {
     /// Weak, so that the samples keep no tables of replaced rules alive.
@@ -107,7 +108,7 @@ impl Hits {
     }
 }
 
-/// The rates in one second.
+/// The numbers of decisions per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Rates {
     pub(crate) allowed: f64,
@@ -171,7 +172,7 @@ impl History {
         taken.totals.present().map_or_else(Rates::default, |(first, last)| between(first, last))
     }
 
-    /// The rates of each rule, in the order of the rules; empty if these rules were not sampled yet.
+    /// The rates of each rule, in the order of the rules; empty if these rules have not been sampled yet.
     pub(crate) fn of_rules(&self, rules: &Arc<RuleSet>) -> Vec<RuleRates> {
         let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         taken.rules.rates(rules)
@@ -270,7 +271,7 @@ mod tests {
         (cache, maker)
     }
 
-    /// Loads one rule for each letter of `keys`. Each rule admits three units an hour.
+    /// Loads one rule for each letter of `keys`. Each rule admits three units per hour.
     fn load(cache: &RuleCache, keys: &str) -> Arc<RuleSet> {
         let mut text = "domain: d\ndescriptors:\n".to_owned();
         for key in keys.chars() {
@@ -302,7 +303,7 @@ mod tests {
         let steady = Rates { allowed: 3.0, over: 1.0, refused: 0.0 };
         assert_eq!(history.columns(), vec![steady; SECONDS / COLUMN]);
         assert_eq!((history.now(), history.now().share_over()), (steady, 0.25));
-        // Nothing is answered between these two samples, so the column that has just begun has the rate 0.
+        // No request comes between these two samples, so the column that has just begun has the rate 0.
         history.take(begin + Duration::from_millis(1_999_500), &requests, &cache);
         history.take(begin + Duration::from_secs(2_000), &requests, &cache);
         assert_eq!(history.columns().last().map(|rates| rates.allowed), Some(0.0));

@@ -1,4 +1,4 @@
-//! [`HostName`]: a name that the admin's routes answer to.
+//! [`HostName`]: a host name that requests to the admin's routes may use.
 
 use std::fmt;
 use std::str::FromStr;
@@ -36,7 +36,7 @@ impl fmt::Display for HostName {
     }
 }
 
-/// The text is not a host name.
+/// The error for a text that is not a host name.
 ///
 /// ```
 /// assert!("http://a/".parse::<tollgate_service::HostName>().is_err());

@@ -7,7 +7,8 @@ use std::str::FromStr;
 
 use crate::host_name::HostName;
 
-/// Where to listen: an IP address or a host name, and a port; or a port at all addresses. Port 0 takes a free port.
+/// An address to listen on: an IP address or a host name with a port, or a port alone, which means all addresses. With
+/// port 0 the system chooses a free port.
 ///
 /// ```
 /// use tollgate_service::HostPort;
@@ -23,8 +24,8 @@ use crate::host_name::HostName;
 pub enum HostPort {
     /// An IP address.
     Address(SocketAddr),
-    /// A name that is resolved when the service starts. If it has several addresses, the first that can be listened on
-    /// is taken.
+    /// A name that is resolved when the service starts. If it has several addresses, the service listens on the first
+    /// that the system lets it use.
     Name(HostName, u16),
     /// All addresses of the machine, of IPv6 and of IPv4, as in `:8080`. A machine without IPv6 listens on its IPv4
     /// addresses alone. Nothing can be sent to this address.
@@ -70,7 +71,7 @@ impl FromStr for HostPort {
         if let Ok(address) = text.parse() {
             return Ok(Self::Address(address));
         }
-        // Only digits are accepted, as in a socket address: `u16` would accept a `+`.
+        // Only digits are accepted, as in a socket address. The parser of `u16` alone would also accept a `+`.
         let digits = text.strip_prefix(':').filter(|digits| !digits.starts_with('+'));
         if let Some(port) = digits.and_then(|digits| digits.parse().ok()) {
             return Ok(Self::Everywhere(port));
@@ -92,7 +93,7 @@ impl fmt::Display for HostPort {
     }
 }
 
-/// The text is not a host with a port.
+/// The error for a text that is not a host with a port.
 ///
 /// ```
 /// for bad in ["localhost", ":", ":http", "a b:80", "[::1]", "::1", "localhost:70000", "http://a:80"] {

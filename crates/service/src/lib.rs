@@ -20,7 +20,7 @@
 //! # }).unwrap();
 //! ```
 //!
-//! The pages of the repository explain what the service does. These are the items that configure it:
+//! The pages of the repository explain the service. These are the items that configure it:
 //!
 //! | About | Items | Page |
 //! |---|---|---|

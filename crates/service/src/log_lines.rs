@@ -21,7 +21,7 @@ use crate::metrics::{ServiceTotal, encode_total};
 /// The maximum number of bytes of lines that wait: some 8,000 lines of the usual length.
 const MAX_WAITING: usize = 1 << 20;
 
-/// The bytes of memory that a waiting line takes besides its text, for its entry in the queue and the allocator's
+/// The memory in bytes that a waiting line takes besides its text: its entry in the queue, and the allocator's
 /// overhead.
 const BYTES_OF_AN_ENTRY: usize = 64;
 
@@ -31,13 +31,13 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// The time between two reports of lost lines, while more are lost.
 const TELL_EVERY: Duration = Duration::from_secs(5);
 
-/// Takes the lines of a log, and has a thread write them. Each call of [`Write::write`] takes one whole line with its
-/// end. The call never waits and never fails. At most 1 MiB of lines wait: a line that finds no room, or cannot be
-/// written, is lost and counted. The next line that can be written is followed by an event at level ERROR, through
-/// `tracing`, that says how many were lost. While more lines are lost, another event follows after five seconds, and a
-/// last one when no line waits any longer.
+/// Accepts the lines of a log, and writes them in a thread of its own. Each call of [`Write::write`] takes one whole
+/// line with its end. The call never waits and never fails. At most 1 MiB of lines wait: a line that finds no room, or
+/// cannot be written, is lost and counted. The next line that can be written is followed by an event at level ERROR,
+/// through `tracing`, that says how many were lost. While more lines are lost, another event follows after five
+/// seconds, and a last one when no line waits any longer.
 ///
-/// Clones write to the same queue. The thread ends with the last clone.
+/// Clones write to the same queue. The thread ends when the last clone is dropped.
 ///
 /// ```
 /// use std::io::Write;
@@ -65,7 +65,8 @@ struct LineCounts {
 #[derive(Debug)]
 enum Queued {
     Line(Box<[u8]>),
-    /// The writer drops the sender when all earlier lines are written or lost, which tells the other side.
+    /// A request for a flush. The writer drops the sender when all earlier lines are written or lost, which wakes the
+    /// caller of the flush.
     Flush(#[expect(dead_code, reason = "its end is what the other side waits for")] SyncSender<()>),
 }
 
@@ -92,15 +93,15 @@ impl LogLines {
         self.counts.lost.get()
     }
 
-    /// Waits until the lines that wait now are written or lost, but at most for the given time; returns whether this
-    /// has happened.
+    /// Waits until all lines that are in the queue at the call are written or lost, but at most for the given time.
+    /// Returns false if the time has run out first.
     #[expect(
         clippy::must_use_candidate,
         reason = "at the end of a process nothing follows from it"
     )]
     pub fn flush_within(&self, most: Duration) -> bool {
         let (tell, told) = sync_channel::<()>(1);
-        // An error means that the thread has ended: no line waits for it.
+        // An error means that the thread has ended, so no line is waiting.
         let _ = self.lines.send(Queued::Flush(tell));
         told.recv_timeout(most) == Err(RecvTimeoutError::Disconnected)
     }
@@ -119,7 +120,7 @@ impl Write for LogLines {
             let has_room = waiting == 0 || waiting + size <= MAX_WAITING;
             has_room.then_some(waiting + size)
         };
-        // Relaxed, both: this is a count by itself; the channel publishes the line.
+        // Relaxed, for both atomics: each is only a number, and the channel publishes the line.
         let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
         let has_room = self.counts.waiting.fetch_update(set, fetch, more).is_ok();
         if !has_room || self.lines.send(Queued::Line(line.into())).is_err() {
@@ -137,7 +138,7 @@ impl Write for LogLines {
 struct LineWriter<W> {
     out: W,
     counts: Arc<LineCounts>,
-    /// Whether a part of a line has been written, but not the rest.
+    /// Whether only the first part of a line has been written.
     is_torn: bool,
 }
 
@@ -155,13 +156,13 @@ impl<W: Write> LineWriter<W> {
                 continue;
             }
             let lost = self.counts.lost.get();
-            // Reports are spaced out: if the reader stays too slow, each report takes the place of another line in the
-            // queue.
+            // Each report takes room in the queue. If the reader is too slow, another line is lost for it, so there is
+            // a pause between two reports.
             let is_time = told_at.is_none_or(|at| at.elapsed() >= TELL_EVERY);
             if lost > told && (is_time || waiting == size(&line)) {
                 (told, told_at) = (lost, Some(Instant::now()));
-                // The report goes through the queue, like every other line. If it is lost itself, the total has grown,
-                // and the next line that is written causes another report.
+                // The report goes through the queue, like every other line. If the report itself is lost, the number of
+                // lost lines grows, and the next line that is written causes another report.
                 tell(lost, fault.take().as_ref());
             }
         }
@@ -221,7 +222,7 @@ mod tests {
 
     use super::*;
 
-    /// Longer than any delay on a busy machine.
+    /// A wait that is longer than any delay on a busy machine.
     const PATIENCE: Duration = Duration::from_secs(60);
 
     /// The result of a write.
@@ -229,7 +230,7 @@ mod tests {
 
     type Written = Arc<Mutex<Vec<u8>>>;
 
-    /// An output that answers each write with the next outcome of a channel, and keeps what was written.
+    /// An output that answers each write with the next outcome from a channel, and keeps the text that was written.
     struct FakeOut(Receiver<Outcome>, Written);
 
     impl Write for FakeOut {
@@ -255,7 +256,7 @@ mod tests {
     fn lines_that_cannot_be_written_are_counted_and_the_next_begins_a_line() {
         let (answer, written, mut log) = log();
         let full = || Err(io::Error::from(ErrorKind::StorageFull));
-        // The first line is torn; the second cannot begin; the third is whole, after an interruption.
+        // Only a part of the first line is written, nothing of the second, and the whole third after an interruption.
         for outcome in [Ok(3), full(), full(), Err(ErrorKind::Interrupted.into())] {
             answer.send(outcome).unwrap();
         }
@@ -281,7 +282,7 @@ mod tests {
         drop(answer);
         assert!(log.flush_within(PATIENCE));
         assert_eq!((log.lost(), written.lock().unwrap().len()), (10, held * line.len()));
-        // There is room again, even for a line that is longer than the whole queue may be.
+        // The queue is empty, so it accepts even a line that is longer than the queue's maximum.
         log.write_all(&[b'y'; 2 * MAX_WAITING]).unwrap();
         assert!(log.flush_within(PATIENCE));
         assert_eq!(log.lost(), 10);

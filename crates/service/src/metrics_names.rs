@@ -1,6 +1,6 @@
 //! [`MetricsNames`]: the names under which metrics are reported.
 
-/// The names under which `/metrics` reports decisions.
+/// A choice of names under which `/metrics` reports decisions.
 ///
 /// ```
 /// assert_eq!(tollgate_service::MetricsNames::default(), tollgate_service::MetricsNames::Own);

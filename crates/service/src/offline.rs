@@ -1,5 +1,5 @@
-//! Processes the bytes of requests as listeners do, without listeners: for fuzzing and for counting instructions. It is
-//! not part of the public interface.
+//! Processes the bytes of requests without listeners, for fuzzing and for counting instructions. This module is not
+//! part of the public interface.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub struct Offline {
 }
 
 impl Offline {
-    /// Loads these rules. Answers have every optional part.
+    /// Loads these rules. Answers will have every optional part.
     ///
     /// # Errors
     /// The rules are bad, or the tables cannot be built.
@@ -47,7 +47,7 @@ impl Offline {
         Ok(Self { service: Service::new(maker, answers, headers, address, names, clock) })
     }
 
-    /// The answer to a request as gRPC decodes it.
+    /// The answer to a request in the form to which gRPC decodes it.
     ///
     /// # Errors
     /// The reason why the request is not decided.
@@ -68,13 +68,13 @@ impl Offline {
         Ok(self.decide(&request)?.encode_to_vec())
     }
 
-    /// The bytes of a request.
+    /// The encoded bytes of a request.
     #[must_use]
     pub fn message(request: &RateLimitRequest) -> Vec<u8> {
         request.encode_to_vec()
     }
 
-    /// The status and the body that answer a body sent to `/json`.
+    /// The status and the body of the answer to a body that is sent to `/json`.
     #[must_use]
     pub fn json(&self, body: &[u8]) -> (u16, String) {
         match json::answer(&self.service, body) {
@@ -83,7 +83,7 @@ impl Offline {
         }
     }
 
-    /// The request that a body sent to `/json` decodes to.
+    /// The request that is decoded from a body sent to `/json`; `None` if it cannot be read.
     #[must_use]
     pub fn read_json(body: &[u8]) -> Option<RateLimitRequest> {
         json::read(body).ok()

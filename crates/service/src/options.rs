@@ -30,15 +30,16 @@ use crate::traces::Traces;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where rules come from.
+    /// The source of the rules.
     pub rules: RulesFrom,
-    /// How requests are decided.
+    /// The settings of rules and their tables.
     pub settings: RuleSettings,
-    /// When rules are read again.
+    /// The times at which rules are read again.
     pub timing: Timing,
     /// The address for HTTP.
     pub http: HostPort,
-    /// A unix socket for HTTP in addition to the address, without TLS: every process that may open the file may ask.
+    /// A unix socket for HTTP in addition to the address. It has no TLS, and serves every process that may open the
+    /// file.
     pub http_socket: Option<PathBuf>,
     /// The certificate of the HTTP address; without it HTTP is unencrypted. The admin's address is always
     /// unencrypted.
@@ -49,60 +50,61 @@ pub struct Options {
     pub grpc_socket: Option<PathBuf>,
     /// The certificate of the gRPC address; without it gRPC is unencrypted.
     pub grpc_tls: Option<TlsFiles>,
-    /// The age at which a connection of gRPC is told to close (GOAWAY): its requests in progress are answered, and the
-    /// client reconnects, perhaps to another process. The age of each connection differs from this age by up to a
-    /// tenth, so that connections that began together do not end together. Default: none.
+    /// The age at which the client of a gRPC connection is told to close it (GOAWAY). The requests in progress are
+    /// answered, and the client reconnects, perhaps to another process. The age of each connection differs from this
+    /// age by up to a tenth, so that connections that began together do not end together. Default: none.
     pub grpc_max_age: Option<Duration>,
     /// The time after `grpc_max_age` at which a connection is closed even if requests are in progress. Default: none.
-    /// It has no meaning without `grpc_max_age`.
+    /// It is ignored without `grpc_max_age`.
     pub grpc_max_age_grace: Option<Duration>,
     /// The address for Redis' protocol. Default: none.
     pub resp: Option<RespOptions>,
     /// The address of the admin's routes: `/rlconfig` shows all rules, `/v1/reset` gives clients their units back, and
     /// the status page names clients. Keep it loopback.
     pub admin: HostPort,
-    /// An address that serves `/metrics` alone, for a Prometheus that must not reach HTTP and the admin. Default: none.
+    /// An address that serves `/metrics` alone, for a Prometheus server that must not reach the HTTP address and the
+    /// admin's address. Default: none.
     pub metrics: Option<HostPort>,
     /// Host names under which the admin's routes are available, in addition to `localhost` and IP addresses. Default:
     /// none.
     pub admin_hosts: Vec<HostName>,
-    /// The maximum number of connections of all listeners together: beyond it only health and metrics are answered, to
-    /// at most 32 connections at a time. At least 1, and at most the process's limit of file descriptors less the
-    /// descriptors that it needs itself (96 and 4 for each core, or half the limit if that is less). Default: the
-    /// largest accepted number, but no more than 65,536.
+    /// The maximum number of connections of all listeners together. Beyond it the service accepts at most 32
+    /// connections at a time, and answers them only health and metrics. The number must be at least 1. It must be at
+    /// most the process's limit of file descriptors less those that the process needs itself (96 and 4 for each core,
+    /// or half the limit if that is less). Default: the largest accepted number, but no more than 65,536.
     pub max_connections: Option<usize>,
     /// The optional parts of answers.
     pub answers: AnswerParts,
     /// The proxies whose `X-Forwarded-For` header is trusted to name the client's address in requests to `/v1/auth`. A
-    /// client of a [socket](Options::http_socket) has the address 127.0.0.1. Default: the proxies of this machine.
+    /// client of a [unix socket](Options::http_socket) has the address 127.0.0.1. Default: the proxies of this machine.
     pub trusted_proxies: TrustedProxies,
     /// The headers of `/v1/check`, `/v1/peek` and `/v1/auth`. Default: the headers of draft 10.
     pub headers: Headers,
-    /// Where limits that many nodes share are kept; `None` for limits of this process alone.
+    /// The Redis that keeps limits that many nodes share; `None` if limits are kept in this process alone.
     pub global: Option<Global>,
     /// The file that keeps the state of limits over a restart. Default: none. It cannot be combined with `global`.
     pub state: Option<StateFile>,
-    /// Whether health checks succeed before there are rules, as in envoyproxy/ratelimit with
-    /// `FORCE_START_WITHOUT_INITIAL_CONFIG`. Requests are then answered with the error that there are no rules.
+    /// Whether health checks succeed before rules are loaded, as in envoyproxy/ratelimit with
+    /// `FORCE_START_WITHOUT_INITIAL_CONFIG`. Until then requests are answered with the error that there are no rules.
     /// Default: false.
     pub healthy_without_rules: bool,
-    /// The names of metrics.
+    /// The choice of the names of metrics.
     pub metrics_names: MetricsNames,
-    /// How many denials are logged, at level INFO, with their descriptors: one limit for all denials together, as
-    /// `10/s burst 50`. Default: none.
+    /// The limit on logged denials, for all of them together, such as `10/s burst 50`. Each is logged at level INFO,
+    /// with its descriptors. Default: none.
     pub log_denials: Option<Policy>,
-    /// Where spans of requests are sent. Default: nowhere.
+    /// The collector that spans of requests are sent to. Default: nowhere.
     pub traces: Option<Traces>,
-    /// Where metrics are sent, besides being served at `/metrics`. Default: nowhere.
+    /// The StatsD server that metrics are sent to, besides being served at `/metrics`. Default: nowhere.
     pub statsd: Option<Statsd>,
-    /// The [`LogLines`], if they write the log: the metric of lost lines is read from them. Default: none.
+    /// The [`LogLines`], if the log is written by them. The metric of lost lines is read from them. Default: none.
     pub log: Option<LogLines>,
-    /// The clock of the limits. Its origin is where the first window begins. Default: Unix time.
+    /// The clock of the limits. The first window begins at the origin of this clock. Default: Unix time.
     pub clock: Clock,
     /// The time for which a stopping service fails its health checks but still accepts requests, so that load balancers
     /// notice. Default: none.
     pub linger: Duration,
-    /// The maximum time that requests in progress may take to end when the service stops.
+    /// The maximum time for which a stopping service waits for its requests in progress.
     pub grace: Duration,
 }
 
@@ -117,8 +119,8 @@ pub struct Options {
 pub struct RespOptions {
     /// The address.
     pub address: HostPort,
-    /// The password that a client must send first, by `AUTH` or `HELLO`; the user is `default`. If there is none, every
-    /// client that can connect may ask.
+    /// The password that a client must send first, by `AUTH` or `HELLO`; the user is `default`. Without a password
+    /// every client that can connect may ask.
     pub password: Option<String>,
 }
 
@@ -155,7 +157,7 @@ pub struct StateFile {
     /// The file. Only its owner may read it: it contains the seeds of the tables' hashers. The service also uses these
     /// files beside it: `FILE.new`, `FILE.bad`, `FILE.quotas`, `FILE.quotas.new` and `FILE.quotas.bad`.
     pub path: PathBuf,
-    /// The time between two writes, at least a second: if the process is killed, charges since the last write are lost.
+    /// The time between two writes, at least a second. If the process is killed, charges since the last write are lost.
     pub every: Duration,
 }
 
@@ -173,7 +175,7 @@ pub struct AnswerParts {
 }
 
 impl Options {
-    /// Serves the rules of this path, or of a [hash in Redis](RulesFrom), on the usual ports. A text is taken as a
+    /// Serves the rules of this path, or of a [hash in Redis](RulesFrom), on the usual ports. A text converts to a
     /// path.
     ///
     /// ```

@@ -1,5 +1,5 @@
-//! [`OpenReports`]: reports about requests for operators, namely the log of denials, traces and StatsD. Each is off
-//! unless an option turns it on.
+//! [`OpenReports`]: the reports for operators about requests, namely the log of denials, traces and StatsD. Each of the
+//! three is off unless an option turns it on.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::traces::{LastSpans, Tracer};
 /// collector that hangs must not keep the process from ending.
 const LAST_WITHIN: Duration = Duration::from_secs(2);
 
-/// The senders of reports. They stop after everything else, so that they also report the last request.
+/// The senders of reports. They stop after all other parts of the service, so that they also report the last request.
 #[derive(Debug)]
 pub(crate) struct OpenReports {
     denials: Option<Arc<DenialLog>>,
@@ -30,7 +30,7 @@ pub(crate) struct OpenReports {
 }
 
 impl OpenReports {
-    /// Sets the service's observers as the options say, and starts to send. Needs a runtime.
+    /// Sets up the service's observers according to the options, and starts the senders. Needs a runtime.
     pub(crate) fn begin(
         mut service: Service,
         options: &Options,
@@ -67,7 +67,7 @@ impl OpenReports {
         Ok((service, Self { denials, spans, stop, statsd }))
     }
 
-    /// Sends the last reports, within `grace` and at most two seconds.
+    /// Sends the last reports. Takes at most `grace`, and at most two seconds.
     pub(crate) async fn close(mut self, grace: Duration) {
         let grace = grace.min(LAST_WITHIN);
         // An error means that there is no sender.

@@ -24,12 +24,13 @@ const NAME: SpanName<'static> = SpanName::Grpc {
     method: "ShouldRateLimit",
 };
 
-/// The answer to a request, as the trait requires it.
+/// The future of an answer, in the form that the trait requires.
 type RlsFuture<'a> =
     Pin<Box<dyn Future<Output = Result<Response<RateLimitResponse>, Status>> + Send + 'a>>;
 
-// This is what `async_trait` would write, with one exception: a request that is decided at once gets a future without
-// room for a wait. A future with such room has ten kilobytes, which would be allocated and moved for each request.
+// This is the code that `async_trait` would generate, with one exception: a request that is decided at once gets a
+// small future, which cannot wait. A future that can wait for the store has ten kilobytes, which would be allocated and
+// moved for each request.
 impl RateLimitService for Rls {
     fn should_rate_limit<'s, 'f>(&'s self, request: Request<RateLimitRequest>) -> RlsFuture<'f>
     where
@@ -61,7 +62,7 @@ fn answered(
     answer
 }
 
-/// The status is never UNKNOWN, because Envoy lets a request pass if it gets this status.
+/// The status of a refusal. It is never UNKNOWN, because Envoy lets a request pass if it gets that status.
 fn status(refusal: &RequestRefusal) -> Status {
     match refusal {
         RequestRefusal::Request(RequestError::NotLoaded) => {

@@ -33,10 +33,10 @@ use crate::sockets::Sockets;
 use crate::start_error::StartError;
 use crate::state::StateKeeper;
 
-/// The service name of envoyproxy/ratelimit's health check.
+/// The service name that health checks of envoyproxy/ratelimit ask for.
 const HEALTH_NAME: &str = "ratelimit";
 
-/// A running service. If this is dropped, the service ends at once; [`stop`](Running::stop) lets requests finish.
+/// A running service. If this is dropped, the service ends at once. [`stop`](Running::stop) lets requests finish first.
 #[derive(Debug)]
 pub struct Running {
     service: Arc<Service>,
@@ -52,11 +52,11 @@ pub struct Running {
     pub http: SocketAddr,
     /// The address of gRPC.
     pub grpc: SocketAddr,
-    /// The address of Redis' protocol, if it is spoken.
+    /// The address of Redis' protocol, if there is one.
     pub resp: Option<SocketAddr>,
     /// The address of the admin's routes.
     pub admin: SocketAddr,
-    /// The address of `/metrics` alone, if there is one.
+    /// The address that serves `/metrics` alone, if there is one.
     pub metrics: Option<SocketAddr>,
 }
 
@@ -79,7 +79,7 @@ fn keep_rules(
     let shared = global.map(|global| GlobalLimits::open(global, own_clients, clock.clone()));
     let shared = shared.transpose().map_err(StartError::Global)?;
     let more_bytes_per_client = if shared.is_some() { BYTES_OF_A_CLIENT } else { 0 };
-    // The worst clients are kept for the status page on the admin's address.
+    // The clients that are denied most are recorded for the status page on the admin's address.
     let settings = RulesSettings { more_bytes_per_client, worst_clients: true, ..*settings };
     let cache = RuleCache::with_clock(settings, clock);
     let cache = match &shared {
@@ -89,8 +89,8 @@ fn keep_rules(
     Ok(KeptRules { shared, cache })
 }
 
-/// The cache into which a service with these options loads its rules: it refuses the rules that the service refuses. It
-/// does not ask the store, but needs a tokio runtime if limits are kept in a store.
+/// The cache into which a service with these options loads its rules. It refuses the same rules as the service. It does
+/// not ask the store, but needs a tokio runtime if limits are kept in a store.
 ///
 /// # Errors
 /// [`StartError::Global`], as from [`start`].
@@ -112,13 +112,13 @@ pub fn rule_cache(options: Options) -> Result<Arc<RuleCache>, StartError> {
     Ok(Arc::new(kept.cache))
 }
 
-/// Reads the rules, listens, and returns when requests are answered. `observe` is called with the result of each
-/// reading of the rules. Bad rules do not keep the service from starting: it is unhealthy, and answers that there are
-/// no rules, until good ones are loaded. But the path of rule files must exist, and contain a rule file, unless
+/// Reads the rules, listens, and returns as soon as requests are answered. `observe` is called with the result of each
+/// reading of the rules. Bad rules do not keep the service from starting. Until good rules are loaded, it is unhealthy,
+/// and answers that there are no rules. But the path of rule files must exist, and contain a rule file, unless
 /// [`allow_empty`](RulesSettings::allow_empty) is set.
 ///
-/// In a runtime with several threads, it starts one more thread for each core. Connections of HTTP and Redis' protocol
-/// run on these threads.
+/// In a runtime with several threads, this function starts one more thread for each core. Connections of HTTP and
+/// Redis' protocol run on these threads.
 ///
 /// # Errors
 /// See [`StartError`].
@@ -129,8 +129,8 @@ pub async fn start(
     if options.state.is_some() && options.global.is_some() {
         return Err(StartError::State);
     }
-    // A control plane sends all rules at once, so a domain that is missing is meant to be gone. From files, a domain
-    // may also be missing because a file is half written.
+    // A control plane sends all rules at once, so a missing domain was removed on purpose. With files a domain may also
+    // be missing because a file is half written.
     options.settings.allow_empty |= matches!(options.rules, RulesFrom::Xds(_));
     let (linger, grace) = (options.linger, options.grace);
     let places = ConnectionPlaces::new(options.max_connections);
@@ -187,7 +187,8 @@ pub async fn start(
     })
 }
 
-/// The keeper of the state, if there is one; the cache, with the restored state; and the saved quotas.
+/// The results of reading the state file: the keeper of the file, the cache with the restored state, and the saved
+/// quotas.
 struct RestoredState {
     state: Option<Arc<StateKeeper>>,
     cache: RuleCache,
@@ -201,7 +202,7 @@ async fn restore(options: &Options, cache: RuleCache) -> Result<RestoredState, S
     let opened = StateKeeper::open(file, cache).await?;
     let cache = match opened.cache {
         Some(cache) => cache,
-        // The thread that reads the file still has the first cache, so another one is made.
+        // The thread that reads the file still owns the first cache, so another cache is made.
         None => {
             keep_rules(&options.settings, options.clock.clone(), options.global.as_ref())?.cache
         }
@@ -232,7 +233,8 @@ fn listen(
         let mut ends = stopped.clone();
         tasks.spawn(async move {
             let ended = async move { drop(ends.wait_for(|stopped| *stopped).await) };
-            // An error here would be the listener's own, and the health check reports it.
+            // Errors of single connections do not end the server, and an error of the listener shows in the health
+            // check.
             let _ = router.serve_with_incoming_shutdown(incoming, ended).await;
         });
     }
@@ -267,7 +269,7 @@ fn keep_time(service: &Arc<Service>, stopped: &watch::Receiver<bool>, tasks: &mu
     }
 }
 
-/// Refuses a path without rule files: a service that starts with a wrong path would limit nothing.
+/// Refuses a path without rule files, because a service that starts with a wrong path would limit nothing.
 fn find_files(rules: &RulesFrom, allow_empty: bool) -> Result<(), StartError> {
     let RulesFrom::Files(path) = rules else { return Ok(()) };
     match rules.read() {
@@ -278,12 +280,13 @@ fn find_files(rules: &RulesFrom, allow_empty: bool) -> Result<(), StartError> {
             let file = path.display().to_string();
             Err(StartError::Rules(RuleError { file, at: None, problem: Problem::NoFiles }))
         }
-        // The retriever reads the files' contents and reports errors in them.
+        // Errors in the contents of files are reported later by the retriever.
         _ => Ok(()),
     }
 }
 
-/// Updates the health check of gRPC after each reading of the rules. The health check of HTTP reads the state itself.
+/// Updates the health check of gRPC after each reading of the rules. The health check over HTTP needs no update, since
+/// it looks at the service itself.
 fn with_health(
     mut observe: impl FnMut(&Refresh) + Send + 'static,
     service: &Arc<Service>,
@@ -314,23 +317,24 @@ impl Running {
     }
 
     /// Makes the service read rules and certificates again, as on SIGHUP, and report the result even if nothing has
-    /// changed. The result for the rules is given to `observe`, and that for the certificates is logged.
+    /// changed. The result for the rules is given to `observe`, and the result for the certificates is logged.
     pub fn reload(&self) {
         self.retriever.reload();
         self.certificates.by_operator();
     }
 
-    /// Stops the service. It fails its health checks for [`linger`](Options::linger), then accepts no more connections
-    /// and answers the requests in progress, for at most [`grace`](Options::grace). It writes the
-    /// [state](Options::state) and gives back its leases in Redis, for at most `grace` each, and sends the last traces,
-    /// metrics and denials, for at most 2 s. Steps that do not end within their time are logged.
+    /// Stops the service. The service fails its health checks for [`linger`](Options::linger). Then it accepts no more
+    /// connections, and answers the requests in progress, for at most [`grace`](Options::grace). Then it writes the
+    /// [state](Options::state) and gives back its leases in Redis, for at most `grace` each. At last it sends the last
+    /// traces, metrics and denials, for at most 2 s. If the state, the leases, or the last traces, metrics and denials
+    /// take too long, that is logged.
     pub async fn stop(mut self) {
         self.service.drain();
         report(&self.health, false).await;
         tokio::time::sleep(self.linger).await;
-        // Quotas end before the streams of Envoys are closed: their saved state says which streams were open.
+        // Quotas end before the streams of Envoys are closed, because the saved state says which streams were open.
         let quotas = self.service.quotas.end();
-        // An error means that all listeners have ended by themselves.
+        // An error means that all listeners have already ended.
         let _ = self.stop.send(true);
         let all = async { while self.tasks.join_next().await.is_some() {} };
         let _ = timeout(self.grace, all).await;
@@ -344,7 +348,8 @@ impl Running {
             tracing::warn!("leases of limits in Redis are not given back; they end by themselves");
         }
         self.reports.close(self.grace).await;
-        // The retriever's thread may be reading rules from a disk that does not answer. Its panic, if any, was logged.
+        // Dropping the retriever waits for its thread, which may be reading from a disk that does not answer. So the
+        // wait has a bound. An error means a panic, which was logged.
         let retriever = self.retriever;
         let ended = tokio::task::spawn_blocking(move || drop(retriever));
         let _ = timeout(self.grace, ended).await;

@@ -28,15 +28,15 @@ pub(crate) struct Service {
     pub(crate) metrics: Metrics,
     pub(crate) observers: Observers,
     pub(crate) history: History,
-    /// Set if limits are kept in Redis.
+    /// The limits in Redis, if limits are kept there.
     pub(crate) shared: Option<GlobalLimits>,
-    /// Set if the state of limits is kept in a file.
+    /// The keeper of the state file, if there is one.
     pub(crate) state: Option<Arc<StateKeeper>>,
     /// The clients of Redis' protocol.
     pub(crate) clients: Arc<RespClients>,
     /// The quotas that Envoys are assigned.
     pub(crate) quotas: Quotas,
-    /// Whether health checks succeed before there are rules.
+    /// Whether health checks succeed before rules are loaded.
     pub(crate) healthy_without_rules: bool,
     answers: AnswerParts,
     /// The headers of answers to the `/v1` routes.
@@ -47,7 +47,7 @@ pub(crate) struct Service {
     pub(crate) tokens: Tokens,
     clock: ClockWatch,
     draining: AtomicBool,
-    /// Whether refused series were logged already.
+    /// Whether it was already logged that hits had found no series of their own.
     series_told: AtomicBool,
 }
 
@@ -89,7 +89,7 @@ impl Service {
         }
     }
 
-    /// The same service, with the limits in Redis and the keeper of the state file, if there are any.
+    /// Adds the limits in Redis and the keeper of the state file, if there are any.
     pub(crate) fn kept(
         mut self,
         shared: Option<GlobalLimits>,
@@ -104,7 +104,7 @@ impl Service {
         Self { shared, state, ..self }
     }
 
-    /// Takes over the assignments that Envoys have from an earlier service, if they are known.
+    /// Takes over the assignments that Envoys have from an earlier service, if they were saved.
     pub(crate) fn restore_quotas(&self, saved: Option<SavedQuotas>) {
         let (Some(state), Some(saved)) = (&self.state, saved) else { return };
         match self.quotas.restore(&saved) {
@@ -128,7 +128,7 @@ impl Service {
         }
     }
 
-    /// Decides by limits in the store, waiting until the deadline at most.
+    /// Decides by limits in the store. Waits for the store at most until its deadline.
     pub(crate) async fn decide_by(
         &self,
         shared: &GlobalLimits,
@@ -151,7 +151,7 @@ impl Service {
         Ok(wire::response(&answer, self.answers))
     }
 
-    /// Logs the domains whose last reported headroom is no longer in force, once for each report.
+    /// Logs the domains whose last report of headroom has expired, once for each report.
     pub(crate) fn tell_expired(&self) {
         let Some(rules) = self.cache().rules() else { return };
         for pool in rules.pools().filter(|pool| pool.expire()) {
@@ -162,10 +162,11 @@ impl Service {
         }
     }
 
-    /// Logs once that series were refused: the rule's author may have believed that its key has few values.
+    /// Logs once that hits have found no series of their own. The rule's author may have believed that the key has few
+    /// values.
     pub(crate) fn tell_series(&self) {
         let SeriesStatus { live, max, refused, .. } = self.cache().series();
-        // Relaxed: the flag by itself decides which call logs.
+        // Relaxed: the flag alone decides which call logs.
         if refused > 0 && !self.series_told.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 "{live} of {max} series for values in metrics; what has no room, or a name of more than 256 bytes, is \
@@ -181,13 +182,14 @@ impl Service {
 
     /// Makes the health check fail from now on, so that load balancers send no new requests.
     pub(crate) fn drain(&self) {
-        // Relaxed: nothing else is published with the flag, and a health check may see it one request later.
+        // Relaxed: no other memory is published with the flag, and a health check may see it a moment later.
         self.draining.store(true, Ordering::Relaxed);
     }
 
-    /// Whether health checks succeed: the service is not stopping, and it has rules or may be healthy without rules.
+    /// Whether health checks succeed. They do unless the service is stopping, or has no rules and may not be healthy
+    /// without rules.
     pub(crate) fn is_healthy(&self) -> bool {
-        // Relaxed: as in `drain`.
+        // Relaxed, for the reason in `drain`.
         !self.draining.load(Ordering::Relaxed)
             && (self.healthy_without_rules || self.cache().rules().is_some())
     }

@@ -61,7 +61,7 @@ async fn bind_if(at: Option<&HostPort>) -> Result<Option<BoundSocket>, StartErro
     }
 }
 
-/// Listens on the first free address of a name.
+/// Listens on the first address of a name that the system lets the service use.
 async fn bind(at: &HostPort, tls: Option<Arc<Tls>>) -> Result<BoundSocket, StartError> {
     if let HostPort::Everywhere(port) = *at {
         let address = (Ipv6Addr::UNSPECIFIED, port).into();
@@ -86,7 +86,7 @@ async fn bind(at: &HostPort, tls: Option<Arc<Tls>>) -> Result<BoundSocket, Start
             Err(error) => refused = refused.or(Some((*address, error))),
         }
     }
-    // A name has at least one address.
+    // The error is never used, because a name has at least one address.
     let (address, error) = refused.ok_or_else(|| unknown(std::io::ErrorKind::NotFound.into()))?;
     Err(StartError::Listen { address, error })
 }

@@ -1,4 +1,4 @@
-//! [`StartError`]: why a service did not start.
+//! [`StartError`]: the reason why a service did not start.
 
 use std::fmt;
 use std::io;
@@ -13,7 +13,7 @@ use crate::host_port::HostPort;
 use crate::listen::TlsError;
 use crate::traces::TracesError;
 
-/// Why a service did not start.
+/// The reason why a service did not start.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -28,14 +28,14 @@ use crate::traces::TracesError;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StartError {
-    /// An address is in use, or does not belong to this machine.
+    /// The service cannot listen at an address, for example because it is in use or does not belong to this machine.
     Listen {
         /// The address.
         address: SocketAddr,
         /// The system's error.
         error: io::Error,
     },
-    /// The name of an address is not known.
+    /// The host name of an address cannot be resolved.
     Resolve {
         /// The address.
         address: HostPort,
@@ -51,14 +51,14 @@ pub enum StartError {
     },
     /// A certificate is bad.
     Tls(TlsError),
-    /// The path of the rule files does not exist, or contains no rule files. (Files with bad rules do not keep a
-    /// service from starting, nor does a Redis that does not answer yet.)
+    /// The path of the rule files does not exist, or contains no rule files. (A service does start if files contain bad
+    /// rules, or if Redis does not answer yet.)
     Rules(RuleError),
     /// The tables cannot be built.
     Build(BuildError),
     /// The limits cannot be kept in the store.
     Global(GlobalError),
-    /// A state file was asked for although limits are kept in Redis, which outlives the process.
+    /// A state file was asked for although limits are kept in Redis, where they outlive the process anyway.
     State,
     /// The path of the state exists but is not a regular file: reading or writing it might block for ever.
     StateFile {
@@ -76,12 +76,11 @@ pub enum StartError {
         /// The limit of descriptors.
         descriptors: u64,
     },
-    /// Traces cannot be sent where the options say. (A collector that does not answer does not keep a service from
-    /// starting.)
+    /// The options for traces are not valid. (A service does start if the collector does not answer.)
     Traces(TracesError),
     /// The system cannot start a thread, for example the thread that reads rules or a thread of connections.
     Thread(io::Error),
-    /// The description of the protocol could not be read: the build is broken.
+    /// The built-in description of the protocol cannot be read, so the build is broken.
     Reflection,
 }
 

@@ -1,4 +1,4 @@
-//! [`StateKeeper`]: keeps the state of limits over a restart, in a file.
+//! [`StateKeeper`]: keeps the state of limits in a file, so that it outlives a restart.
 //!
 //! The file is read before rules are loaded. It is written at intervals and when the service stops. Each write goes to
 //! a new file, which is synced and then renamed, so a complete file exists at every moment. Decisions do not wait for a
@@ -12,8 +12,9 @@
 //! last assignment, and the next service removes it before its own first assignment. So a service that is killed leaves
 //! no such file: that file would lack the latest assignments.
 //!
-//! The service also starts if the file cannot be read. A limiter that does not run limits nothing, but a limiter that
-//! begins anew admits at most one limit more for each client. Such a file is logged, counted, and kept as `FILE.bad`.
+//! The service also starts if the file cannot be read. A service that does not start limits nothing, while a service
+//! that begins without the state admits at most one limit more for each client. The bad file is logged, counted, and
+//! kept as `FILE.bad`.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -35,19 +36,20 @@ use crate::options::StateFile;
 use crate::quota::SavedQuotas;
 use crate::start_error::StartError;
 
-/// The time within which the file must be read at the start: enough for a gigabyte from a slow disk.
+/// The time within which the file must be read at the start. It is enough for a gigabyte from a slow disk.
 const READ_WITHIN: Duration = Duration::from_secs(30);
 
-/// Reads and writes the file.
+/// Reads and writes the state file.
 #[derive(Debug)]
 pub(crate) struct StateKeeper {
     file: StateFile,
-    /// Locked during a write, so that the last write waits for a write under way. True after the last write has begun.
+    /// Locked during a write, so that the last write waits for the one that is under way. True once the last write has
+    /// begun, after which no other may begin.
     writing: Mutex<bool>,
     written: ServiceTotal,
     errors: ServiceTotal,
     begun: Instant,
-    /// Milliseconds from `begun` to the last write, or to the start.
+    /// The time of the last write in milliseconds after `begun`; 0 before the first write.
     last_ms: AtomicU64,
 }
 
@@ -55,13 +57,13 @@ pub(crate) struct StateKeeper {
 #[derive(Debug)]
 pub(crate) struct OpenedState {
     pub(crate) keeper: StateKeeper,
-    /// `None` if the file could not be read in time.
+    /// `None` if the file was not read in time.
     pub(crate) cache: Option<RuleCache>,
     pub(crate) quotas: Option<SavedQuotas>,
 }
 
 impl StateKeeper {
-    /// Restores the file's state into the cache, where the first load of rules takes it over, and reads the quotas that
+    /// Restores the file's state into the cache, from which the first load of rules takes it, and reads the quotas that
     /// Envoys hold.
     ///
     /// # Errors
@@ -76,7 +78,7 @@ impl StateKeeper {
             last_ms: AtomicU64::new(0),
         };
         let (path, late) = (keeper.file.path.clone(), Arc::new(AtomicBool::new(false)));
-        // Reading blocks its thread, perhaps for ever, if the disk does not answer.
+        // If the disk does not answer, the reading blocks its thread, perhaps for ever.
         let is_late = Arc::clone(&late);
         let reading = tokio::task::spawn_blocking(move || read(&path, cache, &is_late));
         match timeout(READ_WITHIN, reading).await {
@@ -88,7 +90,8 @@ impl StateKeeper {
             }
             // The reading has not ended, or has panicked.
             _ => {
-                // Relaxed: this is a flag by itself. The first write comes a second later at the earliest.
+                // Relaxed: no other memory is published with the flag, and the first write comes a second later at the
+                // earliest.
                 late.store(true, Ordering::Relaxed);
                 let path = keeper.file.path.display();
                 keeper.errors.add(1);
@@ -131,9 +134,10 @@ impl StateKeeper {
         );
     }
 
-    /// Writes the file, and with the last write the quotas. It blocks, so no thread that answers requests may call it.
+    /// Writes the state file. The last write, which has `quotas`, also writes their file. Blocks, so no thread that
+    /// answers requests may call it.
     fn write(&self, cache: &RuleCache, quotas: Option<&SavedQuotas>) {
-        // A write that panicked has left behind only `FILE.new`, which the next write removes.
+        // The poison is ignored: a write that panicked has left only `FILE.new` behind, which the next write removes.
         let mut writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         if *writing {
             return;
@@ -141,7 +145,7 @@ impl StateKeeper {
         *writing = quotas.is_some();
         let path = beside(&self.file.path, "quotas");
         let Some(quotas) = quotas else {
-            // The file exists only if it could not be removed at the start. By now it is wrong.
+            // If the file of quotas still exists, it could not be removed at the start, and by now it is wrong.
             let _ = fs::remove_file(path);
             return self.write_tables(cache);
         };
@@ -150,7 +154,7 @@ impl StateKeeper {
             self.errors.add(1);
             tracing::error!("quotas not written to {}: {error}", path.display());
         }
-        // The tables take longer to write, so they come second.
+        // The tables are written second, because they take longer.
         self.write_tables(cache);
     }
 
@@ -159,10 +163,10 @@ impl StateKeeper {
             Ok(()) => {
                 self.written.add(1);
                 let ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-                // Relaxed: this is a figure by itself, for the metrics.
+                // Relaxed: the number is only shown in the metrics.
                 self.last_ms.store(ms, Ordering::Relaxed);
             }
-            // No rules were loaded, so a restored state is not in force: the file stays as it is.
+            // No rules were loaded, so no rule has taken over the restored state. The file stays as it is.
             Err(StateError::NoRules) => {}
             Err(error) => {
                 self.errors.add(1);
@@ -187,7 +191,7 @@ impl StateKeeper {
         let every = self.file.every.max(Duration::from_secs(1));
         let mut ticks = interval_at(tokio::time::Instant::now() + every, every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // The guard that the channel returns is dropped before the next await, since it holds a lock.
+        // The guard that the channel returns holds a lock, so it is dropped before the next await.
         let mut ends =
             std::pin::pin!(async move { drop(stopped.wait_for(|stopped| *stopped).await) });
         loop {
@@ -195,7 +199,7 @@ impl StateKeeper {
                 _ = ticks.tick() => {}
                 () = &mut ends => return,
             }
-            // A write under way goes on in its thread; `close` waits for it.
+            // If the service stops meanwhile, the write goes on in its thread, and `close` waits for it.
             tokio::select! {
                 () = self.write_apart(&cache, None) => {}
                 () = &mut ends => return,
@@ -203,7 +207,7 @@ impl StateKeeper {
         }
     }
 
-    /// Writes once more after the last decision, and waits at most `grace` for it.
+    /// Writes once more after the last decision, and waits at most `grace` for that write.
     pub(crate) async fn close(
         self: &Arc<Self>,
         cache: &Arc<RuleCache>,
@@ -224,8 +228,8 @@ fn replace(
     fill: impl FnOnce(&mut BufWriter<&File>) -> Result<(), StateError>,
 ) -> Result<(), StateError> {
     let new = beside(path, "new");
-    // The file may have been left by a process that was killed. A newly created one has our permissions, and is not a
-    // link.
+    // A process that was killed may have left this file. It is not reused, because a newly created file has the right
+    // permissions and is not a link.
     let _ = fs::remove_file(&new);
     let file = for_its_owner().write(true).create_new(true).open(&new)?;
     let mut writer = BufWriter::new(&file);
@@ -240,7 +244,7 @@ fn replace(
 
 /// The result of reading the file at the start.
 enum Restored {
-    /// There is no file.
+    /// There is no state file.
     Nothing,
     State {
         tables: usize,
@@ -248,7 +252,7 @@ enum Restored {
     },
     Refused {
         error: StateError,
-        /// The place where the bad file is now.
+        /// A text that says where the bad file is now.
         kept: String,
     },
 }
@@ -260,10 +264,10 @@ struct ReadState {
     quotas: Result<Option<SavedQuotas>, StateError>,
 }
 
-/// Reads the files. Blocks as long as the disk does. After `is_late` is set, nobody waits for the result, and the path
-/// may hold a newer file.
+/// Reads the files. Blocks until the disk answers. Once `is_late` is set, no one waits for the result, and the path may
+/// already hold a newer file.
 fn read(path: &Path, mut cache: RuleCache, is_late: &AtomicBool) -> Result<ReadState, StartError> {
-    // This is checked before the file is opened, since opening a FIFO would wait for its other end.
+    // The kind of file is checked before the file is opened, since opening a FIFO would wait for its other end.
     let restored = match path.metadata() {
         Ok(file) if !file.is_file() => {
             return Err(StartError::StateFile { path: path.to_owned(), kind: kind(&file) });
@@ -277,7 +281,7 @@ fn read(path: &Path, mut cache: RuleCache, is_late: &AtomicBool) -> Result<ReadS
     };
     let restored = restored.unwrap_or_else(|error| {
         let aside = beside(path, "bad");
-        // Relaxed: as in `open`, which sets it.
+        // Relaxed, for the reason in `open`, which sets the flag.
         if is_late.load(Ordering::Relaxed) {
             return Restored::Refused { error, kept: "nobody waits for it any longer".to_owned() };
         }
@@ -293,7 +297,7 @@ fn read(path: &Path, mut cache: RuleCache, is_late: &AtomicBool) -> Result<ReadS
 /// Reads the saved quotas, and removes their file, because new assignments will make it wrong.
 fn take_quotas(path: &Path) -> Result<Option<SavedQuotas>, StateError> {
     match path.metadata() {
-        // Opening a FIFO would wait for its other end.
+        // Such a file is not opened, since opening a FIFO would wait for its other end.
         Ok(file) if !file.is_file() => {
             return Err(StateError::Damaged(format!("is {}", kind(&file))));
         }
@@ -327,7 +331,7 @@ fn kind(file: &Metadata) -> &'static str {
     if file.is_dir() { "a directory" } else { "no regular file" }
 }
 
-/// The path with a further ending.
+/// The path with a dot and this ending appended.
 fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(OsStr::new("."));
@@ -355,14 +359,14 @@ fn sync_directory(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Reports the keeper's figures as metrics.
+/// Reports the numbers of the keeper as metrics.
 #[derive(Debug)]
 pub(crate) struct OfState(pub(crate) Arc<StateKeeper>);
 
 impl Collector for OfState {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let Self(keeper) = self;
-        // Relaxed: this is only a figure to report.
+        // Relaxed: the number is only reported.
         let last = Duration::from_millis(keeper.last_ms.load(Ordering::Relaxed));
         let age = keeper.begun.elapsed().saturating_sub(last).as_secs();
         let written = keeper.written.get();

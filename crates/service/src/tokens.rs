@@ -1,9 +1,9 @@
-//! [`Tokens`]: keeps the charges of reservations, until their callers give something back.
+//! [`Tokens`]: keeps the receipts for the charges of reservations, by which callers can give units back.
 //!
-//! A token is the name of a receipt that is kept here. There is room for [`PLACES`] receipts, and each new one replaces
-//! the oldest, whose charge then stays: a lost receipt can only make a limit stricter. So memory does not grow. A token
-//! is drawn at random, so no caller can name a receipt that it was not given; and a receipt is removed when it is used,
-//! so no charge is given back twice. If a token contained the charges themselves, it could be sent again and again.
+//! A token is the name of a receipt that is kept here. There is room for [`PLACES`] receipts, so memory does not grow.
+//! Each new receipt replaces the oldest, whose charge then stays. So a lost receipt can only make a limit stricter. A
+//! token is drawn at random, so no caller can guess the token of another. A receipt is removed when it is used, so no
+//! charge is given back twice. If a token contained the charges themselves, it could be sent again and again.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -26,7 +26,7 @@ pub(crate) struct Token {
     secret: u64,
 }
 
-/// The charges of a reservation, by limits of this process or by limits in Redis.
+/// The charges of a reservation, made by limits of this process or by limits in Redis.
 #[derive(Debug)]
 pub(crate) enum Charged {
     Here(Receipt),
@@ -34,7 +34,7 @@ pub(crate) enum Charged {
 }
 
 impl Charged {
-    /// As [`Receipt::cancel`]. If the store fails, units that it has not given back stay charged.
+    /// Cancels like [`Receipt::cancel`]. If the store fails, units that it has not given back stay charged.
     pub(crate) async fn cancel(self) -> Result<bool, Fault> {
         let charges = match self {
             Self::Here(receipt) => return Ok(receipt.cancel()),
@@ -47,7 +47,7 @@ impl Charged {
         Ok(all)
     }
 
-    /// As [`Receipt::refund`]. If the store fails, units that it has not given back stay charged.
+    /// Refunds like [`Receipt::refund`]. If the store fails, units that it has not given back stay charged.
     pub(crate) async fn refund(self, units: u64) -> Result<u64, Fault> {
         let charges = match self {
             Self::Here(receipt) => return Ok(receipt.refund(units)),
@@ -67,7 +67,7 @@ type TokenPlace = Mutex<Option<(u64, Charged)>>;
 /// The receipts of the latest reservations.
 #[derive(Debug, Default)]
 pub(crate) struct Tokens {
-    /// Made when the first receipt is kept.
+    /// Allocated when the first receipt is kept.
     places: OnceLock<Box<[TokenPlace]>>,
     given: AtomicU64,
     /// The keys of this hasher come from the system, so nobody can guess one token from another.
@@ -78,12 +78,13 @@ impl Tokens {
     /// Keeps a receipt, in place of the oldest.
     pub(crate) fn keep(&self, receipt: Charged) -> Option<Token> {
         let places = self.places.get_or_init(|| (0..PLACES).map(|_| Mutex::default()).collect());
-        // Relaxed: the number only has to differ each time; the place has a lock of its own.
+        // Relaxed: each call only has to get another number, and each place has a lock of its own.
         let number = self.given.fetch_add(1, Ordering::Relaxed);
         #[expect(clippy::cast_possible_truncation, reason = "the low bits name the place")]
         let place = number as u16;
         let secret = self.random.hash_one(number);
-        // No thread waits: if the place is just being read, the receipt is dropped, and its charge stays.
+        // This does not wait for the lock: if the place is just being read, the new receipt is dropped, and its charge
+        // stays.
         let mut kept = match places[usize::from(place)].try_lock() {
             Ok(kept) => kept,
             Err(TryLockError::Poisoned(error)) => error.into_inner(),
@@ -93,7 +94,7 @@ impl Tokens {
         Some(Token { place, secret })
     }
 
-    /// Takes the receipt out, if it is still there.
+    /// Takes the receipt out, if it has not been used or replaced.
     pub(crate) fn take(&self, token: Token) -> Option<Charged> {
         let place = self.places.get()?.get(usize::from(token.place))?;
         // The lock is held for a few instructions, and only by callers with a token for this place.

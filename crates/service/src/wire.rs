@@ -22,7 +22,7 @@ use crate::protocol::core::HeaderValue;
 use crate::protocol::rls::rate_limit_response::{DescriptorStatus, RateLimit, rate_limit};
 use crate::protocol::rls::{RateLimitRequest, RateLimitResponse, rate_limit_response};
 
-/// Why a request gets no decision.
+/// The reason why a request gets no decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestRefusal {
     Request(RequestError),
@@ -67,7 +67,7 @@ pub(crate) async fn decide_by(
     answer.map(|(answer, _)| answer).map_err(RequestRefusal::Request)
 }
 
-/// The entries of all descriptors. `mended` gets the values, if some of them are not UTF-8.
+/// The entries of all descriptors. If some values are not UTF-8, `mended` gets all values, with the bad bytes replaced.
 fn read_entries<'a>(
     maker: &DecisionMaker,
     request: &'a RateLimitRequest,
@@ -82,13 +82,14 @@ fn read_entries<'a>(
     if let Some(texts) = texts(request) {
         return Ok(texts);
     }
-    // Bytes that are not UTF-8 are replaced by U+FFFD. Such values may share a limit, but no value is without a limit.
+    // Bytes that are not UTF-8 are replaced by U+FFFD. Different values may then share a limit, but no value escapes
+    // its limit.
     mended.extend(entries(request).map(|entry| String::from_utf8_lossy(&entry.value)));
     let values = mended.iter().map(Cow::as_ref);
     Ok(entries(request).zip(values).map(|(entry, value)| (entry.key.as_str(), value)).collect())
 }
 
-/// The descriptors, whose entries were read one after the other.
+/// The descriptors of a request. `entries` contains the entries of all of them, one after the other.
 fn read_descriptors<'a>(
     request: &RateLimitRequest,
     mut entries: &'a [DescriptorEntry<'a>],
@@ -139,7 +140,7 @@ fn read_override(limit: &RateLimitOverride) -> Result<Override, RequestRefusal> 
         4 => Unit::Day,
         5 => Unit::Month,
         6 => Unit::Year,
-        // The response's enumeration has this unit, the request's does not.
+        // The enumeration of the response has the unit WEEK, but that of the request has not.
         7 => Unit::Week,
         other => return Err(RequestRefusal::Unit(other)),
     };
@@ -163,8 +164,8 @@ impl InWords for RateLimitRequest {
     }
 }
 
-/// Logs which rules' tables are full, at most once a minute for each rule. It also logs when a rule leaves units
-/// uncharged, or denies a cost of more than 1, for the first time.
+/// Logs the rules whose tables are full, at most once a minute for each rule. Also logs when a rule for the first time
+/// leaves units uncharged, or denies a cost of more than 1.
 pub(crate) fn tell(answer: &Answer) {
     for report in answer.reports() {
         tracing::warn!("{report}");
@@ -206,7 +207,7 @@ pub(crate) fn response(answer: &Answer, answers: AnswerParts) -> RateLimitRespon
     let statuses = statuses.map(|(n, status)| descriptor_status(answer, n, status)).collect();
     let mut headers = if answers.headers { headers(answer) } else { Vec::new() };
     let reason = reason(answer);
-    // This header is sent even if headers are switched off: otherwise the answer would look as if the limit were used
+    // This header is sent even if headers are switched off. Without it the answer would look as if the limit were used
     // up.
     headers.extend(reason.map(|reason| HeaderValue {
         key: REASON_HEADER.to_owned(),
@@ -254,8 +255,8 @@ fn descriptor_status(answer: &Answer, n: usize, status: &Status) -> DescriptorSt
     DescriptorStatus {
         code: code(status.code).into(),
         duration_until_reset: limit.is_some().then(|| prost_types::Duration {
-            // Envoy reads whole seconds. They are rounded up, so that a client that waits as long does not come too
-            // early.
+            // Envoy reads only whole seconds. The time is rounded up, so that a client that waits for it does not come
+            // too early.
             seconds: i64::try_from(whole_seconds(status.reset_after)).unwrap_or(i64::MAX),
             nanos: 0,
         }),
@@ -282,13 +283,13 @@ pub(crate) fn whole_seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
 
-/// The descriptor that headers report, with its limit: the descriptor that denies the request. If several deny, it is
-/// the descriptor with the longest wait, because a client that comes back earlier is denied again. If none denies, it
-/// is the descriptor with the fewest units left.
+/// The descriptor that the headers report, with its limit. It is the descriptor that denies the request. If several
+/// deny, it is the descriptor with the longest wait, because a client that comes back earlier is denied again. If none
+/// denies, it is the descriptor with the fewest units left.
 pub(crate) fn nearest_limit(answer: &Answer) -> Option<(usize, &Status, CurrentLimit)> {
     let denies = |status: &Status| {
         let is_denial = status.code == Code::OverLimit;
-        // A cost that never fits has the longest wait.
+        // A cost that can never fit counts as the longest wait.
         is_denial.then(|| status.retry_after.unwrap_or(Duration::MAX))
     };
     let weight = |status: &Status| (Reverse(denies(status)), status.remaining);
@@ -309,34 +310,33 @@ fn headers(answer: &Answer) -> Vec<HeaderValue> {
         header("RateLimit-Remaining", status.remaining),
         header("RateLimit-Reset", whole_seconds(status.reset_after)),
     ];
-    // Envoy's own header (`enable_retry_after_header`) is the time until the reset. That is too late under GCRA, where
-    // a limit has room long before it is whole. Envoy keeps this header if there is one.
+    // Envoy's own `Retry-After` (`enable_retry_after_header`) is the time until the reset. That is too late under GCRA,
+    // where a limit has room long before it is full again. Envoy keeps the header that comes from here.
     let wait = answer.retry_after();
     headers.extend(wait.map(|wait| header("Retry-After", whole_seconds(wait).max(1))));
     headers
 }
 
-/// The header that says that a decision does not follow from the client's own requests alone: [`Status::reason`].
+/// The header with the reason why a decision does not depend on the client's own requests alone: [`Status::reason`].
 const REASON_HEADER: &str = "X-Tollgate-Reason";
 
-/// The reason of the first descriptor that has one. If the request is denied, only descriptors that deny it are looked
-/// at.
+/// The reason of the first descriptor that has one. If the request is denied, only the descriptors that deny it count.
 fn reason(answer: &Answer) -> Option<&'static str> {
     let statuses = answer.statuses().iter();
     let denies = |status: &&Status| answer.is_allowed() || status.code == Code::OverLimit;
     statuses.filter(denies).find_map(Status::reason)
 }
 
-/// The header that says how many units a limit could not remember, or give back.
+/// The header with the number of units that a limit could not record, or could not give back.
 const UNCHARGED_HEADER: &str = "X-Tollgate-Uncharged";
 
-/// The largest number of units that a limit of the request could not remember, or give back.
+/// The largest number of units that any limit of the request could not record, or could not give back.
 fn uncharged(answer: &Answer) -> Option<u64> {
     answer.statuses().iter().map(|status| status.uncharged).max().filter(|units| *units > 0)
 }
 
-/// Adds the values of these headers to the dynamic metadata, for Envoy's filters and its access log. A number has 53
-/// bits there.
+/// Adds the values of these headers to the dynamic metadata, for Envoy's filters and its access log. A number in the
+/// metadata has only 53 bits.
 fn with_told(
     metadata: Option<prost_types::Struct>,
     reason: Option<&str>,
@@ -357,8 +357,8 @@ fn with_told(
     Some(metadata)
 }
 
-/// The metadata of the rules whose descriptors pass, under `metadata`; if several entries have the same name, the first
-/// one is used. Also `borrowed`, if a pool has lent units that a limit denied.
+/// Collects, under `metadata`, the metadata of the rules whose descriptors pass. If several entries have the same name,
+/// the first is used. Adds `borrowed` if a pool has lent units that a limit denied.
 fn metadata(answer: &Answer) -> Option<prost_types::Struct> {
     let mut merged = prost_types::Struct::default();
     let passed = answer.statuses().iter().enumerate().filter(|(_, status)| status.code == Code::Ok);

@@ -1,4 +1,4 @@
-//! Rules that change hundreds of times while requests are answered. One test, alone in its process, because it
+//! Tests rules that change hundreds of times while requests are answered. The test is alone in its process, because it
 //! measures the memory of the process.
 #![cfg(target_os = "linux")]
 
@@ -17,25 +17,27 @@ use tollgate_service::protocol::common::RateLimitDescriptor;
 use tollgate_service::protocol::rls::RateLimitResponse;
 use tollgate_service::protocol::rls::rate_limit_response::{Code, DescriptorStatus};
 
-/// The limit for each client alone, for a year: no client reaches it.
+/// The limit of each client for a year. No client reaches it.
 const OWN: u32 = 1_000_000_000;
-/// The limit for all clients together, for a year: it is spent before the storm is over.
+/// The limit of all clients together for a year. It is spent before the test ends.
 const SHARED: u64 = 1_000;
 /// The number of clients that send requests without pause, each on its own connection.
 const CLIENTS: usize = 4;
-/// The number of loads over which memory is compared, after as many to warm up.
+/// The number of loads over which the growth of memory is measured, after `WARM_LOADS` loads.
 const LOADS: u32 = 200;
 const WARM_LOADS: u32 = 50;
-/// The bytes of two tables of a load: 14.1 bytes for each of 20,000 clients, and an eighth more.
+/// The bytes of the two tables that each load builds: 14.1 bytes for each of 20,000 clients, and an eighth more.
 const BYTES_OF_A_LOAD: u64 = 2 * 318_000;
-/// The time limit for the whole test, also on a busy machine: it must not wait for ever for a load that never comes.
+/// The time limit of the whole test, long enough for a busy machine. Without it the test would wait for ever for a load
+/// that never comes.
 const PATIENCE: Duration = Duration::from_secs(900);
-/// Tables in force take 3 MB. Lingering tables have the rest, and no more.
+/// The tables in force take 3 MB. The rest is for lingering tables.
 const MAX_TABLE_BYTES: u64 = 4 << 20;
-/// Allocators keep some memory. If loads were leaked, it would be ten times as much.
+/// The allocator may keep this much memory. If loads leaked, the growth would be ten times as large.
 const MAX_GROWTH: u64 = 12 << 20;
 
-/// `a` and `b` have tables of another size in each version, so they are built anew; the other rules stay unchanged.
+/// The tables of `a` and `b` have another size in each version, so each load builds them anew. The other rules stay
+/// unchanged.
 fn rules(version: u32) -> String {
     let capacity = 20_000 + version;
     format!(
@@ -61,7 +63,7 @@ fn limit(status: &DescriptorStatus) -> u32 {
     status.current_limit.as_ref().expect("a limit").requests_per_unit
 }
 
-/// The version of the rules that limits `a`.
+/// The version of the rules that now limits `a`.
 async fn in_force(world: &World) -> u32 {
     let peek = RateLimitDescriptor { hits_addend: Some(0), ..descriptor(&[("a", "x")]) };
     limit(&world.ask(request("d", &[peek])).await.statuses[0])
@@ -84,7 +86,7 @@ async fn client(
     let peek = |key| RateLimitDescriptor { hits_addend: Some(0), ..descriptor(&[(key, "x")]) };
     let own = [descriptor(&[("own", &name)]), peek("a"), peek("b")];
     let mut calls = 0;
-    // Relaxed: at worst, the client stops one call later.
+    // Relaxed, for both: at worst, the client stops a call later.
     while !stop.load(Ordering::Relaxed) || admitted.load(Ordering::Relaxed) < SHARED {
         let answer = client.should_rate_limit(request("d", &own)).await.expect("an answer");
         let answer: RateLimitResponse = answer.into_inner();
@@ -142,7 +144,7 @@ async fn storm() {
     assert_eq!(in_force(&world).await, 1 + loads, "the last one");
     assert_eq!(admitted.load(Ordering::Relaxed), SHARED, "exactly, over all loads");
     assert!(grown < MAX_GROWTH, "{grown} bytes");
-    // This is the negative control: loads that are kept alive are noticed.
+    // The negative control: if loads are kept alive, the growth shows.
     let (before, mut kept) = (resident_bytes(), Vec::new());
     for version in 0..40 {
         world.put("basic.yaml", &rules(1_000 + version));

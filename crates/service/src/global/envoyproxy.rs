@@ -1,5 +1,5 @@
-//! [`EnvoyproxyStore`]: the limits of rules in the keys of envoyproxy/ratelimit, as the store of one request. Each
-//! claim is decided by itself, as envoyproxy/ratelimit does.
+//! [`EnvoyproxyStore`]: the store of one request whose limits are counted in the keys of envoyproxy/ratelimit. Each
+//! claim is decided by itself, as in envoyproxy/ratelimit.
 
 use futures_util::future::join_all;
 use tollgate_redis::{EnvoyproxyLimiter, RedisDecision};
@@ -7,20 +7,20 @@ use tollgate_rules::{LimitStore, Rule, RuleClaim, RuleLimit, StoreAnswer};
 
 use super::own_limits::OwnLimits;
 
-/// The limits of rules in the keys of envoyproxy/ratelimit.
+/// The store of one request whose limits are counted in the keys of envoyproxy/ratelimit.
 pub(super) struct EnvoyproxyStore<'a> {
     /// The limiters for limits that come with requests.
     pub(super) own: &'a OwnLimits<EnvoyproxyLimiter>,
 }
 
-/// The limit of a claim. It owns its parts, so that several claims can be asked at the same time.
+/// The limit of a claim. It borrows nothing, so that the limits of several claims can be checked at the same time.
 struct CountedClaim {
     limiter: EnvoyproxyLimiter,
     stem: Vec<u8>,
     cost: u64,
 }
 
-/// Returns why a rule cannot be counted in these keys; `None` if it can.
+/// Returns the reason why a rule cannot be counted in these keys; `None` if it can.
 pub(super) fn refusal(rule: &Rule) -> Option<String> {
     let why = if rule.is_usage() {
         "`usage: true`: there every cost is counted in full, so leave it out"
@@ -48,7 +48,7 @@ impl LimitStore for EnvoyproxyStore<'_> {
         self.look(claims).await;
     }
 
-    /// Rules are counted in these keys only where each claim is decided by itself.
+    /// With these keys each claim is always decided by itself, so this is the same as `charge_each`.
     async fn charge_together(&mut self, claims: &mut [RuleClaim<'_>]) {
         self.charge_each(claims).await;
     }
@@ -76,7 +76,7 @@ impl LimitStore for EnvoyproxyStore<'_> {
 }
 
 impl EnvoyproxyStore<'_> {
-    /// The limit of a claim, if it is open.
+    /// The limit of a claim; `None` if the claim is not open.
     fn counted(&self, claim: &RuleClaim<'_>) -> Option<CountedClaim> {
         let limiter = match claim.own_limit() {
             _ if !claim.is_open() => return None,
@@ -86,7 +86,7 @@ impl EnvoyproxyStore<'_> {
         Some(CountedClaim { limiter, stem: claim.envoyproxy_stem(), cost: claim.cost() })
     }
 
-    /// Checks all open claims at the same time. `None` for the other claims.
+    /// Checks all open claims at the same time. The answer for a claim that is not open is `None`.
     async fn check_all(&self, claims: &[RuleClaim<'_>]) -> Vec<Option<StoreAnswer>> {
         let asked = claims.iter().map(|claim| {
             let counted = self.counted(claim);
@@ -119,7 +119,8 @@ fn report(
     pass: impl Fn(&mut RuleClaim<'_>, &[StoreAnswer]),
 ) {
     for (claim, answer) in claims.iter_mut().zip(answers).filter(|(claim, _)| claim.is_open()) {
-        // Each limit got a limiter before its rule came into force. A claim whose limit has no limiter would be denied.
+        // An open claim always has an answer, because each limit got a limiter before its rule came into force. Without
+        // a limiter the claim would be denied.
         pass(claim, answer.as_slice());
     }
 }

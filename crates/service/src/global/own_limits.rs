@@ -44,7 +44,7 @@ pub(super) fn on_error_of(on_error: tollgate_rules::RuleOnError) -> OnError {
 pub(super) struct OwnLimits<L> {
     /// One limiter for each unit of time, in the order of [`Unit::ALL`].
     of_units: Vec<L>,
-    /// Applies if no rule matches, or the rule names no `on_error`.
+    /// Applies if no rule matches the request, or if the rule names no `on_error`.
     on_error: tollgate_rules::RuleOnError,
 }
 
@@ -61,7 +61,7 @@ impl<L: PerRequest> OwnLimits<L> {
                     setting: "the unit of a limit that comes with a request",
                     accepted: "one that is the period of a fixed window, as all of them are",
                 })?;
-            // The keys of a rule have no part that begins with this character.
+            // No part of a rule's key begins with `#`, so these keys never equal a rule's key.
             let part = format!("#{unit}");
             build(Settings::new(policy).name("limit").part(part))
         };

@@ -1,9 +1,9 @@
-//! [`RedisStore`]: the limits of rules in Redis, as the store of one request.
+//! [`RedisStore`]: the store of one request whose limits are kept in Redis.
 //!
-//! All limits of a check are asked in one call of Redis. Places in queues are taken one after the other, by a call for
-//! each place. If a limit has no place, the places taken so far are given back, the last one first. A place stays taken
-//! if others have queued up behind it meanwhile, or if the store does not take it back. So a denied request is charged
-//! at most its own cost.
+//! A check asks Redis about all of its limits in one call. Places in queues are taken one after the other, with one
+//! call for each place. If a limit has no place, the places taken so far are given back, the last one first. A place
+//! stays taken if other requests have queued up behind it meanwhile, or if the store does not take it back. So a denied
+//! request is charged at most its own cost.
 
 use std::borrow::Cow;
 use std::slice::from_mut;
@@ -18,7 +18,7 @@ use tollgate_rules::{LimitStore, Purpose, RuleClaim, RuleLimit, StoreAnswer};
 
 use super::own_limits::OwnLimits;
 
-/// The limits of rules in Redis, for one request.
+/// The store of one request whose limits are kept in Redis.
 pub(super) struct RedisStore<'a> {
     /// The limiters for limits that come with requests.
     own: &'a OwnLimits<RequestLimits>,
@@ -50,7 +50,7 @@ pub(crate) struct StoredCharge {
     place: RedisReservation,
 }
 
-/// What the limits of some claims have answered.
+/// The answers of the limits of some claims.
 struct Answers {
     is_allowed: bool,
     /// The answers of each claim, in the order of its limits.
@@ -91,7 +91,7 @@ impl LimitStore for RedisStore<'_> {
         }
     }
 
-    /// Units that the store does not take back stay charged, which can only make the limit stricter.
+    /// Units that the store does not take back stay charged, so the limit can only become stricter.
     async fn give_back(&mut self, claim: &mut RuleClaim<'_>) {
         let claims = from_mut(claim);
         let Some(stored) = self.stored(claims) else {
@@ -129,7 +129,8 @@ impl<'a> RedisStore<'a> {
         let open = claims.iter().enumerate().filter(|(_, claim)| claim.is_open());
         let stored = open.map(|(place, claim)| StoredClaim::of(place, claim, self.own));
         let mut stored = stored.collect::<Option<Vec<_>>>()?;
-        // If a rule in quota mode that was decided earlier has room, no other rule in quota mode denies the request.
+        // One rule in quota mode with room is enough to admit a request. If such a rule was decided earlier, the other
+        // rules in quota mode only count.
         let has_room =
             |claim: &RuleClaim<'_>| claim.is_quota() && !claim.is_open() && !claim.is_over();
         if claims.iter().any(has_room) {
@@ -155,7 +156,8 @@ fn deny(claims: &mut [RuleClaim<'_>]) {
     claims.iter_mut().filter(|claim| claim.is_open()).for_each(|claim| claim.looked(&[]));
 }
 
-/// Decides, or looks at, all limits of these claims in one call.
+/// Asks Redis about all limits of these claims in one call: charges them if `charges` is true, and only looks
+/// otherwise.
 async fn ask(
     stored: &[StoredClaim<'_>],
     units: impl Fn(&StoredClaim<'_>) -> u64,
@@ -177,9 +179,9 @@ async fn ask(
     Answers { is_allowed, of_claims: stored.iter().map(own).collect() }
 }
 
-/// Takes a place in each limit. Every claim that can deny needs a place in each of its limits. Of the claims in quota
-/// mode, only one needs its places. Claims in shadow mode come last, so that no request that is denied is charged to
-/// them.
+/// Takes a place in each limit. A claim that can deny by itself must get a place in each of its limits. Claims in quota
+/// mode deny only if none of them gets its places. Claims in shadow mode come last, so that a denied request is not
+/// charged to them.
 async fn take_places(stored: &[StoredClaim<'_>], charges: &mut Vec<StoredCharge>) -> Answers {
     let mut asked: Vec<Vec<StoreAnswer>> = stored.iter().map(|_| Vec::new()).collect();
     let mut taken = Vec::new();
@@ -208,8 +210,8 @@ async fn take_places(stored: &[StoredClaim<'_>], charges: &mut Vec<StoredCharge>
         give_back(std::mem::take(&mut taken)).await;
     }
     charges.append(&mut taken);
-    // Limits that were not asked, or whose places were given back, are reported as they stand now; a limit that has
-    // denied is reported with its denial.
+    // A limit that has denied is reported with its denial. A limit that was not asked, or whose place was given back,
+    // is reported with its present state.
     let is_whole = asked.iter().zip(stored).all(|(asked, claim)| asked.len() == claim.limits.len());
     if is_denied || !is_whole {
         let stands = ask(stored, |claim| claim.cost, false).await.of_claims;
@@ -220,8 +222,8 @@ async fn take_places(stored: &[StoredClaim<'_>], charges: &mut Vec<StoredCharge>
                 let place = asked.len();
                 *asked = own;
                 if let (Some(denial), Some(stands)) = (denial, asked.get_mut(place)) {
-                    // The denial does not say whether the store or this node's share has made it. The look after the
-                    // denial says whether the store answers.
+                    // The denial does not say whether it came from the store or from this node's share. The look that
+                    // follows says whether the store answers, so `is_without_store` comes from the look.
                     let is_without_store = stands.is_without_store;
                     *stands = StoreAnswer { is_without_store, ..denial };
                 }
@@ -231,8 +233,8 @@ async fn take_places(stored: &[StoredClaim<'_>], charges: &mut Vec<StoredCharge>
     Answers { is_allowed: !is_denied, of_claims: asked }
 }
 
-/// Charges the cost of a claim to all of its limits, even if it does not fit. Returns the units that a limit could not
-/// remember: the largest number of any limit.
+/// Charges the cost of a claim to all of its limits, even if it does not fit. Returns the number of units that could
+/// not be recorded: the largest such number of any limit.
 async fn charge_used(claim: &StoredClaim<'_>) -> u64 {
     let mut kept = 0;
     for StoredLimit { limiter, .. } in &claim.limits {
@@ -246,8 +248,8 @@ async fn charge_used(claim: &StoredClaim<'_>) -> u64 {
     kept
 }
 
-/// Gives charges back, the last one first. Those that the store does not take back stay charged, which can only make
-/// limits stricter.
+/// Gives charges back, the last one first. Charges that the store does not take back stay, so limits can only become
+/// stricter.
 async fn give_back(charges: Vec<StoredCharge>) {
     for charge in charges.into_iter().rev() {
         let _ = charge.undo().await;
@@ -284,8 +286,8 @@ impl<'a> StoredClaim<'a> {
             (false, true) => Weight::DeniesTogether,
             (false, false) => Weight::Denies,
         };
-        // In a cluster the client's text determines the slot, so limits of rules that take their client from the same
-        // values share a slot.
+        // In a Redis cluster the client's text determines the slot. So limits of rules share a slot if they take their
+        // client from the same values.
         Some(Self { place, weight, cost: claim.cost(), client: claim.client(), limits })
     }
 
@@ -311,22 +313,22 @@ impl<'a> StoredClaim<'a> {
 }
 
 impl StoredCharge {
-    /// Gives back as much as possible. Returns true if something was given back, or if nothing had been charged.
+    /// Gives back as many units as possible. Returns true if something was given back, or if nothing had been charged.
     pub(crate) async fn undo(self) -> Result<bool, Fault> {
         let Self { limiter, client, place } = self;
         if place.permit().permit().cost() == 0 {
             return Ok(true);
         }
-        // Units that could be used at once are refunded, like the units of a check. A place in the queue is cancelled
-        // instead, which fails if others wait behind it. A place in this node's share is also cancelled, because the
-        // store does not know it.
+        // If the request did not have to wait, its units are refunded, like the units of a check. A place in the queue
+        // is cancelled instead, which fails if others wait behind it. A place in this node's share is also cancelled,
+        // because the store has no record of the place.
         if place.wait().is_zero() && place.fault().is_none() {
             return Ok(limiter.entry(&client).refund(place.into_permit()).await? > 0);
         }
         limiter.entry(&client).cancel(place).await
     }
 
-    /// Gives back up to `units`, and returns how many came back.
+    /// Gives back up to `units` units, and returns the number that the limit took back.
     pub(crate) async fn refund(self, units: u64) -> Result<u64, Fault> {
         self.limiter.entry(&self.client).refund(self.place.into_permit().portion(units)).await
     }

@@ -15,7 +15,8 @@ use crate::metrics::{Protocol, RequestOutcome};
 use crate::observe::{Caller, ServiceCall};
 use crate::service::Service;
 
-/// The parts of the question in the URL, which the proxy's configuration sets. The headers have the other parts.
+/// The parts of the question that stand in the URL, which the proxy's configuration sets. The other parts stand in the
+/// headers.
 struct AuthQuestion {
     domain: String,
     cost: u64,
@@ -30,7 +31,7 @@ pub(crate) async fn auth(
     request: Request,
 ) -> Response {
     let mut call = ServiceCall::begin(&service.observers, Protocol::Auth, caller);
-    // The body is not read.
+    // The body is dropped unread.
     let request = request.map(drop);
     let (mut response, denied) = match AuthQuestion::read(query) {
         Ok(asked) => (answer(&service, &asked, &request, &mut call).await, asked.denied),
@@ -104,7 +105,7 @@ fn descriptors(
     domain: &str,
     head: &Head<'_>,
 ) -> Result<Vec<Pairs>, Response> {
-    // A descriptor without entries matches no rule, so the request passes, as every request in an unknown domain does.
+    // A descriptor without entries matches no rule, so the request passes, like every request in an unknown domain.
     let nothing = || vec![Pairs(Vec::new())];
     let forwards = match rules.forwards(domain) {
         None => return Ok(nothing()),
@@ -159,8 +160,8 @@ fn address(header: &str, client: &ClientAddress, head: &Head<'_>) -> Option<Stri
     found.map(|address| address.to_string())
 }
 
-/// All lines of a header, joined: if the proxy adds a line, the line that the client wrote must not be the whole value.
-/// Bytes that are not UTF-8 become U+FFFD.
+/// All lines of a header, joined. If the proxy adds a line, the value must contain it, and not only the line that the
+/// client wrote. Bytes that are not UTF-8 become U+FFFD.
 fn content(headers: &HeaderMap, name: &str) -> Option<String> {
     let mut lines =
         headers.get_all(name).iter().map(|line| String::from_utf8_lossy(line.as_bytes()));
@@ -172,7 +173,7 @@ fn content(headers: &HeaderMap, name: &str) -> Option<String> {
     Some(content)
 }
 
-/// The host of a URL or of a host with a port, in lower case. A text that is neither is only put into lower case.
+/// The host of a URL or of a host with a port, in lower case. Any other text is only put into lower case.
 fn host(text: &str) -> String {
     let authority = after_scheme(text).map_or(text, |rest| &rest[..end_of_authority(rest)]);
     let host = authority.parse::<Authority>();
@@ -180,7 +181,7 @@ fn host(text: &str) -> String {
     host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()
 }
 
-/// The path and the query of a URL; the whole text if it is no URL.
+/// The path and the query of a URL; the whole text if it is not a URL.
 fn target(text: &str) -> &str {
     after_scheme(text).map_or(text, |rest| &rest[end_of_authority(rest)..])
 }

@@ -31,7 +31,8 @@ pub(crate) struct CheckRequest {
     pub(super) descriptors: Vec<Pairs>,
     #[serde(default = "one")]
     pub(super) cost: u64,
-    /// The rules that the request was made for; `None` for the rules in force.
+    /// The rules from which `/v1/auth` made the descriptors, which then also decide the request; `None` for the rules
+    /// in force.
     #[serde(skip)]
     pub(super) rules: Option<Arc<RuleSet>>,
 }
@@ -80,15 +81,15 @@ struct CheckReply<'a> {
     statuses: Vec<StatusReply<'a>>,
 }
 
-/// The answer for one descriptor. Without a limit it has no numbers.
+/// The answer for one descriptor. If the descriptor has no limit, the numbers are absent.
 #[derive(Debug, Default, Serialize)]
 struct StatusReply<'a> {
     allowed: bool,
     /// `null` if no rule matches the descriptor, and otherwise absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<Option<()>>,
-    /// Set if the decision does not follow from the client's own requests alone. Then the rule's table is full and has
-    /// no cell for the client, or the store of the limits does not answer.
+    /// Set if the decision does not depend on the client's own requests alone, because the rule's table is full and has
+    /// no cell for the client, or because the store of the limits does not answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -194,7 +195,8 @@ pub(super) async fn answer(
 }
 
 impl CheckRequest {
-    /// Does what the question asks for; returns the answer, and the charges, which can be given back.
+    /// Decides, looks or resets, as the question asks; returns the answer, and the charges, so that they can be given
+    /// back.
     pub(super) async fn decide(
         &self,
         service: &Service,
@@ -309,7 +311,7 @@ fn wait_ms(wait: Duration) -> Option<u64> {
     (ms > 0).then(|| u64::try_from(ms).unwrap_or(u64::MAX))
 }
 
-/// The limit that the headers report, by `nearest_limit`, whether or not it is soft.
+/// The limit that the headers report. `nearest_limit` chooses it among all limits, soft or not.
 fn report(answer: &Answer) -> Option<LimitReport> {
     let (n, status, limit) = nearest_limit(answer)?;
     let is_denied = status.code == Code::OverLimit;

@@ -21,7 +21,7 @@ const HEADERS_WITHIN: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub(crate) struct HttpRoutes {
     pub(crate) ordinary: Router,
-    /// For connections of the reserve.
+    /// The routes for connections of the reserve.
     pub(crate) reserved: Router,
 }
 
@@ -34,7 +34,7 @@ pub(crate) async fn listen(
 ) {
     // A connection of the reserve is closed after one request.
     let [lasting, once] = [true, false].map(|is_lasting| {
-        // Detecting the version would wait for a first byte without a deadline.
+        // Only HTTP/1 is served, because detecting the version would wait for the first byte without a deadline.
         let mut server = Builder::new(TokioExecutor::new()).http1_only();
         // Answers are small: copying the body behind the headers is cheaper than one write of two buffers.
         server

@@ -4,9 +4,9 @@
 //! The admin's address is loopback, or an address that only operators reach. But a browser on an operator's machine
 //! reaches it, too. A site can point its own name to this address (DNS rebinding): then the `Host` of its page's
 //! requests is that name. A page can also send requests to the address itself: then the browser names the page's site
-//! in `Origin`. So the `Host` must be an IP address, which a foreign name cannot be; `localhost`; or one of the names
-//! of this service (`Options::admin_hosts`). And an `Origin`, if there is one, must be the origin of the service's own
-//! pages. Probes and scrapers use an address or a configured name, and send no `Origin`.
+//! in `Origin`. So the `Host` must be an IP address, `localhost`, or one of the names of this service
+//! (`Options::admin_hosts`): none of these can be a foreign name. If there is an `Origin`, it must be the origin of the
+//! service's own pages. Probes and scrapers use an address or a configured name, and send no `Origin`.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -21,10 +21,10 @@ use axum::response::{IntoResponse, Response};
 
 use crate::host_name::HostName;
 
-/// Why a request is refused.
+/// The reason for refusing a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Refused {
-    /// There is no host, there are two, or it is not valid.
+    /// The request has no `Host`, more than one, or one that is not valid.
     NoHost,
     Host,
     Origin,
@@ -62,7 +62,7 @@ fn check(uri: &Uri, headers: &HeaderMap, names: &[HostName]) -> Result<(), Refus
     let mut hosts = headers.get_all(HOST).iter();
     let (Some(host), None) = (hosts.next(), hosts.next()) else { return Err(Refused::NoHost) };
     let host = authority(host).ok_or(Refused::NoHost)?;
-    // A request line may name a host as well, which takes precedence over the header: both must be accepted.
+    // A request line may name a host as well, and that host takes precedence over the header. So both must be accepted.
     let named = uri.authority().into_iter().chain([&host]);
     if !named.into_iter().all(|host| is_own(host.host(), names)) {
         return Err(Refused::Host);
@@ -71,7 +71,7 @@ fn check(uri: &Uri, headers: &HeaderMap, names: &[HostName]) -> Result<(), Refus
     if headers.get_all(ORIGIN).iter().all(is_same) { Ok(()) } else { Err(Refused::Origin) }
 }
 
-/// Reads a host and perhaps a port. A text with an `@` is refused.
+/// Reads a host with an optional port. A text with an `@` is refused.
 fn authority(text: &HeaderValue) -> Option<Authority> {
     let authority = Authority::try_from(text.as_bytes()).ok()?;
     (!authority.as_str().contains('@')).then_some(authority)
@@ -95,7 +95,7 @@ fn is_origin_of(origin: &HeaderValue, host: &Authority) -> bool {
     let (text, usual_port) = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
         (Some(rest), _) => (rest, 80),
         (_, Some(rest)) => (rest, 443),
-        // This includes "null", which a page without an origin sends.
+        // An origin with neither of these schemes is refused, such as "null", which a page without an origin sends.
         (None, None) => return false,
     };
     let Ok(origin) = text.parse::<Authority>() else { return false };

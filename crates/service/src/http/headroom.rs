@@ -1,7 +1,7 @@
 //! `/v1/headroom`: the program that does the work reports how much it can spare.
 //!
-//! Only the admin's address has this route. A report decides how much the pool of a domain lends to every client, and a
-//! client that may only ask must not be able to fill the pool that it then borrows from.
+//! Only the admin's address has this route. A report decides how much the pool of a domain lends to clients. A client
+//! that may only ask for decisions must not be able to fill the pool that it borrows from.
 
 use std::sync::Arc;
 use std::time::Duration;

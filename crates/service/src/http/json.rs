@@ -44,7 +44,7 @@ pub(crate) async fn should_rate_limit(
     }
 }
 
-/// Answers by limits of this process, without waiting.
+/// Answers from limits of this process, without waiting.
 pub(crate) fn answer(service: &Service, body: &[u8]) -> Result<(StatusCode, String), String> {
     let request = read(body)?;
     let mut call = ServiceCall::begin(&service.observers, Protocol::Json, Caller::default());
@@ -68,11 +68,11 @@ fn told(
     Ok((status, json.map_err(|error| error.to_string())?))
 }
 
-/// Reads the request, or returns why it cannot be read.
+/// Reads the request, or returns the reason why it cannot be read.
 pub(crate) fn read(body: &[u8]) -> Result<RateLimitRequest, String> {
     const EXAMPLE: &str =
         r#"{"domain": "shop", "descriptors": [{"entries": [{"key": "user", "value": "alice"}]}]}"#;
-    // serde also reads a struct from a list of its fields' values, which no protocol uses.
+    // serde would also read a struct from a list of its fields' values. No protocol has that form, so it is refused.
     if !body.trim_ascii_start().starts_with(b"{") {
         return Err(format!("the body is no JSON object; write one as in {EXAMPLE}"));
     }
@@ -149,7 +149,7 @@ impl Number {
     }
 }
 
-/// A client's text as an error message quotes it.
+/// A client's text in the form in which an error message quotes it.
 fn shown(text: &str) -> String {
     format!("'{}'", text.chars().take(64).collect::<String>().escape_debug())
 }

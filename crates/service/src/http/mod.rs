@@ -27,7 +27,7 @@ use crate::service::Service;
 
 pub(crate) use connections::{HttpRoutes, listen};
 
-/// The answer to a connection beyond the maximum that asks for anything but health or metrics.
+/// The answer to a connection beyond the maximum number if it asks for anything but health or metrics.
 pub(crate) const BEYOND_MAX: &str =
     "too many connections: beyond the maximum only health and metrics are answered";
 
@@ -35,7 +35,7 @@ pub(crate) const BEYOND_MAX: &str =
 /// refuses to read it.
 const MAX_BODY_BYTES: usize = 256 << 10;
 
-/// The routes for the public address. Connections beyond the maximum may only ask for health and metrics.
+/// The routes for the public address. Connections beyond the maximum number may only ask for health and metrics.
 pub(crate) fn routes(service: &Arc<Service>) -> HttpRoutes {
     let reserved = Router::new()
         .route("/healthcheck", get(health))
@@ -63,14 +63,14 @@ fn public_routes(service: Arc<Service>) -> Router {
         .with_state(service)
 }
 
-/// The routes for an address that serves nothing but metrics.
+/// The routes for an address that serves only metrics.
 pub(crate) fn metrics_routes(service: Arc<Service>) -> HttpRoutes {
     let all = Router::new().route("/metrics", get(metrics)).with_state(service);
     HttpRoutes { ordinary: all.clone(), reserved: all }
 }
 
 /// The routes for the admin's address, for requests to these names or to an IP address. Connections beyond the maximum
-/// are answered, too, so that an operator can find out what takes the places.
+/// number are answered, too, so that an operator can find out which clients take the places.
 pub(crate) fn admin_routes(service: Arc<Service>, names: &[HostName]) -> HttpRoutes {
     let all = Router::new()
         .route("/healthcheck", get(health))
@@ -86,8 +86,8 @@ pub(crate) fn admin_routes(service: Arc<Service>, names: &[HostName]) -> HttpRou
     HttpRoutes { ordinary: all.clone(), reserved: all }
 }
 
-/// The health check succeeds even if the store does not answer: each rule's `on_error` still decides, and if the check
-/// failed, all services would be killed at once. The body of the answer mentions the outage.
+/// The health check succeeds even if the store does not answer, since each rule's `on_error` still decides. If the
+/// check failed, a supervisor would kill all services at once. The body of the answer mentions the outage.
 async fn health(State(service): State<Arc<Service>>) -> Response {
     if !service.is_healthy() {
         return (StatusCode::INTERNAL_SERVER_ERROR, "no rules, or shutting down").into_response();
@@ -132,9 +132,9 @@ async fn metrics(State(service): State<Arc<Service>>, headers: HeaderMap) -> Res
     }
 }
 
-/// Lists the rules in force, one line each, as `tollgate check` prints them; the descriptors of `forward_auth`; the
-/// pools with the headroom in force; the domains that keep their last good rules because the newest files have none for
-/// them; and the errors of the last load.
+/// Lists the rules in force, one line each, as `tollgate check` prints them. Then come the descriptors of
+/// `forward_auth`, the pools with the headroom in force, the domains that keep their last good rules because the newest
+/// files have no rules for them, and the errors of the last load.
 async fn config(State(service): State<Arc<Service>>) -> Response {
     let made = apart::make(move || in_force(&service)).await;
     made.map_or_else(

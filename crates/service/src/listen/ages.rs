@@ -1,21 +1,23 @@
-//! [`ConnectionAges`]: the ages at which connections of gRPC are told to close, spread around the age that is set.
+//! [`ConnectionAges`]: the ages at which clients of gRPC are told to close their connections. The ages are spread
+//! around the configured age.
 //!
-//! Connections begin together when a service starts or another ends. With one age for all they would also end together,
-//! and their clients would all reconnect at the same moment, again and again. A server of tonic has one age for all of
-//! its connections, so there are several servers, and connections are dealt out to them in turn.
+//! Many connections begin together when a service starts, or when clients move from a service that ends. With the same
+//! age they would also end together, and their clients would all reconnect at the same moment, again and again. A
+//! server of tonic has one age for all of its connections, so there are several servers, and connections are dealt out
+//! to them in turn.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// The number of ages. This many successive connections all have different ages.
+/// The number of ages. This many connections in a row all have different ages.
 const AGES: u32 = 16;
 
 /// The step from the index of one connection's age to the index of the next one's. Successive ages are far apart, and
 /// since 7 and [`AGES`] have no common divisor, all ages are used.
 const STRIDE: usize = 7;
 
-/// The ages, and which of them the next connection gets.
+/// The ages, and the index of the age that the next connection gets.
 #[derive(Debug)]
 pub(crate) struct ConnectionAges {
     ages: Vec<Option<Duration>>,
@@ -24,7 +26,7 @@ pub(crate) struct ConnectionAges {
 
 impl ConnectionAges {
     /// Spreads the ages from nine to eleven tenths of `age`, as envoyproxy/ratelimit does. If `age` is `None`,
-    /// connections have no age.
+    /// connections have no maximum age.
     pub(crate) fn around(age: Option<Duration>) -> Self {
         let spread = |age: Duration| {
             let shortest = age / 10 * 9;
@@ -44,7 +46,7 @@ impl ConnectionAges {
 
     /// The index of the age that the next connection gets.
     pub(super) fn deal(&self) -> usize {
-        // Relaxed: nothing else is published with the count.
+        // Relaxed: no other memory is published with the count.
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         turn.wrapping_mul(STRIDE) % self.ages.len()
     }

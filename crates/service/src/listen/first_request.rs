@@ -1,7 +1,8 @@
 //! [`FirstRequest`]: finds out whether a connection of HTTP/2 has begun a request.
 //!
-//! It skips the frames of a connection until the first HEADERS frame, which begins a request. Settings, pings and
-//! window updates may come before it, even from a client that never sends a request. Later frames are not looked at.
+//! It skips the frames of a connection until the first HEADERS frame, which begins a request. Before that frame,
+//! settings, pings and window updates may come, even from a client that never sends a request. Later frames are not
+//! looked at.
 
 use std::fmt;
 use std::pin::Pin;
@@ -21,7 +22,7 @@ const HEAD_BYTES: usize = 9;
 /// The type of a frame that begins a request. RFC 9113, section 6.2.
 const HEADERS: u8 = 1;
 
-/// Why a connection ends before its first request.
+/// The reason why a connection ends before its first request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Over {
     Late,
@@ -60,7 +61,7 @@ impl FirstRequest {
         self.over.as_mut().poll(context)
     }
 
-    /// Whether the first request begins in these bytes, which follow those of earlier calls.
+    /// Whether the first request begins in these bytes, which continue the bytes of earlier calls.
     pub(super) fn begins_in(&mut self, mut bytes: &[u8]) -> bool {
         loop {
             let skipped = self.skip.min(bytes.len());

@@ -1,8 +1,8 @@
 //! [`Io`]: one connection, over TCP, TLS or a unix socket.
 //!
 //! # Closing
-//! Closing a socket that still has unread input resets the connection, and a client whose connection is reset drops the
-//! answers that are on their way: its requests would be decided and not answered. This is the normal case when a
+//! Closing a socket that still has unread input resets the connection. A client whose connection is reset drops the
+//! answers that are on their way, so its requests would be decided and not answered. Unread input is normal when a
 //! service ends, because clients go on sending until they notice. So the sending side is closed first, and further
 //! input is read and discarded until the client has closed its own side.
 //!
@@ -34,7 +34,7 @@ use super::first_request::{FirstRequest, Over};
 use super::places::ConnectionPlace;
 use super::tls::Tls;
 
-/// The time for the whole handshake: a client that takes longer is closed.
+/// The time for the whole handshake: the connection of a client that takes longer is closed.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
 
 /// The time for a client to close its side. After this time the connection is reset.
@@ -62,7 +62,7 @@ pub(crate) struct Io {
     stream: Box<dyn ByteStream>,
     /// The address at the other end.
     peer: IpAddr,
-    /// Set when the sending side is closed: a timer for the client to close its own side.
+    /// A timer for the client to close its own side. Set when the sending side is closed.
     closing: Option<Pin<Box<Sleep>>>,
     /// A timer for the whole life of the connection.
     life: Option<Pin<Box<Sleep>>>,
@@ -90,7 +90,7 @@ pub(crate) enum Raw {
     Unix(UnixStream),
 }
 
-/// A connection on its way from its listener's runtime to its thread's runtime.
+/// A connection that has left its listener's runtime and not yet entered its thread's runtime.
 #[derive(Debug)]
 pub(super) enum Moving {
     Tcp(std::net::TcpStream, IpAddr),
@@ -138,7 +138,7 @@ impl Raw {
 
     async fn shake_hands(self, tls: Option<Arc<Tls>>) -> Option<(Box<dyn ByteStream>, IpAddr)> {
         Some(match (self, tls) {
-            // The client is a process of this machine, as behind a loopback address.
+            // The client of a unix socket is a process of this machine, so its address is the loopback address.
             #[cfg(unix)]
             (Self::Unix(stream), _) => (Box::new(stream), Ipv4Addr::LOCALHOST.into()),
             (Self::Tcp(stream, peer), None) => (Box::new(stream), peer),
@@ -176,12 +176,13 @@ impl Io {
         self.peer
     }
 
-    /// Whether the connection is in the reserve, and may ask for health and metrics alone.
+    /// Whether the connection is in the reserve, so that it may only ask for health and metrics.
     pub(crate) fn is_reserved(&self) -> bool {
         self.place.is_reserved()
     }
 
-    /// The same connection, with at most this time to live. After it, reads fail, so that the connection is closed.
+    /// The same connection, with at most this time to live. After this time reads fail, so that the connection is
+    /// closed.
     pub(super) fn living(self, max_life: Option<Duration>) -> Self {
         match max_life {
             None => self,
@@ -211,7 +212,7 @@ impl Io {
             || self.place.poll_lost(context).is_ready()
     }
 
-    /// Whether the connection has waited for its client for too long. Called only when it has to wait.
+    /// Whether the connection has waited for its client for too long. Called only when a read or a write has to wait.
     fn is_late(&mut self, context: &mut Context<'_>) -> bool {
         let over = match (&mut self.first, &mut self.quiet) {
             (Some(first), _) => first.poll_over(context),
@@ -228,21 +229,23 @@ impl Io {
         true
     }
 
-    /// Notes that the client has sent or taken something.
+    /// Records that the client has sent or taken something.
     fn is_active(&mut self) {
         if let Some(quiet) = &mut self.quiet {
             quiet.is_active = true;
         }
     }
 
-    /// Handles the result of a write: notes activity, and returns an error if the connection is late or over.
+    /// Handles the result of a write: records activity, and returns an error if the client is late or the connection's
+    /// time is over.
     fn sent(
         &mut self,
         sent: Poll<io::Result<usize>>,
         context: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
         match sent {
-            // The deadlines are also checked here, since nothing is read between a whole request and its answer.
+            // The deadlines are also checked here, not only in reads: between the end of a request and its answer
+            // nothing is read.
             Poll::Pending if self.is_late(context) || self.is_over(context) => {
                 Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
             }
@@ -256,7 +259,8 @@ impl Io {
 
     /// Discards further input until the client has closed its side or its time is over.
     fn poll_drain(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        // The deadline is checked first: a client that never stops sending would otherwise keep it from being checked.
+        // The deadline is checked before the read. Otherwise a client that never stops sending would keep it from being
+        // checked.
         let is_over =
             self.closing.as_mut().is_none_or(|time| time.as_mut().poll(context).is_ready());
         if is_over || self.place.poll_lost(context).is_ready() {
@@ -265,7 +269,7 @@ impl Io {
         let mut scratch = [0; 4_096];
         let mut scratch = ReadBuf::new(&mut scratch);
         let read = ready!(Pin::new(&mut self.stream).poll_read(context, &mut scratch));
-        // The input has ended or failed: no more follows.
+        // The input has ended or failed, so nothing is left to discard.
         if read.is_err() || scratch.filled().is_empty() {
             return Poll::Ready(());
         }

@@ -1,5 +1,5 @@
-//! Accepts connections: over TCP, with or without TLS, and unix sockets. Other modules decide what the connections
-//! carry.
+//! Accepts connections over TCP, with or without TLS, and over unix sockets. Other modules speak the protocols on these
+//! connections.
 
 mod ages;
 mod first_request;
@@ -32,10 +32,10 @@ pub(crate) use tls_watch::{Rereading, keep_fresh};
 /// The pause after a system error, for example when no file descriptor is left and some must be closed first.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The pause between two looks whether connections of the reserve that were told to close have done so.
+/// The pause between two checks whether connections of the reserve that were told to close have been closed.
 const SHORT_PAUSE: Duration = Duration::from_millis(1);
 
-/// The parts that the connections of all listeners share.
+/// The objects that all listeners share.
 #[derive(Clone, Debug)]
 pub(crate) struct OfListeners {
     /// The threads that connections run on.
@@ -44,8 +44,8 @@ pub(crate) struct OfListeners {
     pub(crate) stopped: watch::Receiver<bool>,
 }
 
-/// Accepts connections until `stopped` is set, deals them out to `threads`, and hands each connection to `serve` when
-/// it is ready. No client delays another: each handshake runs in a task of its own.
+/// Accepts connections until `stopped` is set, and deals them out to `threads`. There each connection is passed to
+/// `serve` when it is ready. No client delays another: each handshake runs in a task of its own.
 pub(crate) async fn accept<F, S>(
     socket: Socket,
     OfListeners { threads, places, mut stopped }: OfListeners,
@@ -55,12 +55,12 @@ pub(crate) async fn accept<F, S>(
     F: Future<Output = ()> + Send + 'static,
 {
     let socket = Arc::new(socket);
-    // Of successive errors, only the first is logged.
+    // If several errors come in a row, only the first is logged.
     let mut has_failed = false;
     loop {
         let accepted = tokio::select! {
             accepted = socket.accept() => accepted,
-            // This also ends the loop if the sender is gone.
+            // An error means that the sender is gone, which also ends the loop.
             _ = stopped.wait_for(|stopped| *stopped) => return,
         };
         let raw = match accepted.and_then(Raw::leave) {
@@ -82,12 +82,14 @@ pub(crate) async fn accept<F, S>(
             }
             tokio::time::sleep(SHORT_PAUSE).await;
         }
-        // The place is taken here and not in the task, so that the count of connections includes it from now on.
+        // The place is taken here and not in the task, so that the connection is counted before the next one is
+        // accepted.
         let (tls, place, serve) = (socket.tls(), places.take(), serve());
         threads.spawn(async move {
             // An error means that the thread cannot register another socket; the client finds its connection closed.
             let Ok(raw) = raw.enter() else { return };
-            // A client that fails its handshake has not sent a request.
+            // `None` means that the handshake failed. That client has not sent a request, so there is nothing to
+            // answer.
             if let Some(io) = raw.ready(tls, place).await {
                 serve(io).await;
             }
@@ -95,12 +97,13 @@ pub(crate) async fn accept<F, S>(
     }
 }
 
-/// The stream of connections that have one age.
+/// A stream of connections that all have the same age.
 type Incoming = ReceiverStream<std::io::Result<Io>>;
 
-/// Accepts the connections of several sockets for gRPC. They run in the caller's runtime, whose threads share them,
-/// because Envoy has few connections with many requests each. Returns a stream of connections for each age, and a last
-/// one for the connections of the reserve. A connection is closed `grace` after its age, whatever it is doing.
+/// Accepts the connections of several sockets for gRPC. They run in the caller's runtime, all of whose threads serve
+/// them, because Envoy opens few connections with many requests each. Returns a stream of connections for each age, and
+/// a last one for the connections of the reserve. A connection that is older than its age and `grace` together is
+/// closed, whatever it is doing.
 pub(crate) fn incoming(
     sockets: Vec<Socket>,
     ages: ConnectionAges,
@@ -108,7 +111,8 @@ pub(crate) fn incoming(
     shared: &OfListeners,
     tasks: &mut JoinSet<()>,
 ) -> (Vec<Incoming>, Incoming) {
-    // The capacity is one, since connections that wait here when the service stops are closed unserved.
+    // The capacity is one, the smallest possible, because connections that wait in a channel when the service stops are
+    // closed unserved.
     let (gives, takes): (Vec<_>, Vec<_>) = ages.all().iter().map(|_| mpsc::channel(1)).unzip();
     let (give_reserved, take_reserved) = mpsc::channel(1);
     let ages = Arc::new(ages);

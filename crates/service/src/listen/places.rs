@@ -1,12 +1,12 @@
-//! [`ConnectionPlaces`]: how many connections there may be, over all listeners.
+//! [`ConnectionPlaces`]: bounds the number of connections of all listeners together.
 //!
 //! Each connection takes a file descriptor. Without a bound of its own the service would reach the system's limit. Then
-//! no listener could accept connections any more, and no probe could find out whether the service lives. So each
+//! no listener could accept connections any more, and no probe could find out whether the service is healthy. So each
 //! connection takes a place. There are as many places as the system allows descriptors, less the descriptors that the
-//! process needs itself. Beyond the places there is a reserve: a connection that finds no place is still accepted, but
-//! may only ask for health and metrics. The reserve is bounded, too: when it is full, its oldest connection is closed
-//! for a new one. A probe is answered within milliseconds, so connections that fill the reserve and ask nothing do not
-//! keep probes out.
+//! process needs itself. Besides the places there is a reserve: a connection that finds no place is still accepted into
+//! the reserve, but may only ask for health and metrics. The reserve is bounded, too: when it is full, its oldest
+//! connection is closed for a new one. A probe is answered within milliseconds, so connections that fill the reserve
+//! and ask nothing do not keep probes out.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -34,10 +34,10 @@ const KEPT: u64 = 96;
 /// Descriptors that are kept for each core: each thread of connections needs two for its events, and the runtime a few.
 const KEPT_PER_CORE: u64 = 4;
 
-/// The maximum number of places by default: each takes some 10 KiB.
+/// The maximum number of places by default. Each connection takes some 10 KiB of memory.
 const MAX_BY_DEFAULT: u64 = 65_536;
 
-/// The number of descriptors to assume where the system does not say.
+/// The number of descriptors to assume on a system that does not report its limit.
 #[cfg(not(unix))]
 const MAX_UNKNOWN: u64 = 8_192;
 
@@ -45,7 +45,7 @@ const MAX_UNKNOWN: u64 = 8_192;
 const NEAR: usize = 90;
 const FAR: usize = 75;
 
-/// More places were asked for than the system allows.
+/// The error if more places were asked for than the system allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooManyPlaces {
     pub(crate) most: usize,
@@ -77,7 +77,7 @@ struct Reserve(VecDeque<oneshot::Sender<()>>);
 #[derive(Debug)]
 pub(crate) struct ConnectionPlace {
     pub(super) places: Arc<ConnectionPlaces>,
-    /// Set in the reserve: the other side is dropped if another connection takes the place.
+    /// `Some` in the reserve. The sender of this channel is dropped if another connection takes the place.
     lost: Option<oneshot::Receiver<()>>,
 }
 
@@ -108,10 +108,11 @@ impl ConnectionPlaces {
         }
     }
 
-    /// Takes a place, or one in the reserve if all are taken.
+    /// Takes a place, or a place in the reserve if all others are taken.
     pub(super) fn take(self: &Arc<Self>) -> ConnectionPlace {
         let more = |open| (open < self.max).then_some(open + 1);
-        // Relaxed, here and below: the numbers by themselves keep the bound, and no memory is published with them.
+        // Relaxed, like all accesses of `open` and `reserved`: each number keeps its bound by itself, and no memory is
+        // published with it.
         let taken = self.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
         let lost = match taken {
             Ok(before) => {
@@ -125,7 +126,7 @@ impl ConnectionPlaces {
 
     fn take_reserve(&self) -> oneshot::Receiver<()> {
         self.beyond.add(1);
-        // Relaxed: as in `take`; the flag by itself decides which connection logs the warning.
+        // Relaxed for the same reason as in `take`: the flag alone decides which connection logs the warning.
         if !self.is_full_told.swap(true, Ordering::Relaxed) {
             let max = self.max;
             tracing::warn!(
@@ -136,7 +137,7 @@ impl ConnectionPlaces {
         // Relaxed: as in `take`.
         self.reserved.fetch_add(1, Ordering::Relaxed);
         let (close, lost) = oneshot::channel();
-        // A panic leaves no entry half made.
+        // The poison is ignored, because a panic leaves no entry half made.
         let Reserve(waiting) = &mut *self.reserve.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.retain(|close| !close.is_closed());
         while waiting.len() >= RESERVE {
@@ -146,14 +147,15 @@ impl ConnectionPlaces {
         lost
     }
 
-    /// Whether so many connections of the reserve wait to be closed that no other may be accepted.
+    /// Whether so many connections of the reserve are still to be closed that no further connection may be accepted.
     pub(super) fn is_crowded(&self) -> bool {
         // Relaxed: as in `take`.
         self.reserved.load(Ordering::Relaxed) >= 2 * RESERVE
     }
 
     fn tell_near(&self, open: usize) {
-        // Relaxed, here and below: as in `take_reserve`. The flag is read first, so that it is written only once.
+        // Relaxed, for the read and for the swap, as in `take_reserve`. The flag is read first, so that it is written
+        // only once.
         if open.saturating_mul(100) >= self.max.saturating_mul(NEAR)
             && !self.is_near_told.load(Ordering::Relaxed)
             && !self.is_near_told.swap(true, Ordering::Relaxed)
@@ -178,7 +180,7 @@ impl ConnectionPlaces {
 }
 
 impl ConnectionPlace {
-    /// Whether this place is in the reserve, so that its connection may ask for health and metrics alone.
+    /// Whether this place is in the reserve, so that its connection may only ask for health and metrics.
     pub(super) fn is_reserved(&self) -> bool {
         self.lost.is_some()
     }
@@ -187,13 +189,13 @@ impl ConnectionPlace {
     pub(super) fn poll_lost(&mut self, context: &mut Context<'_>) -> Poll<()> {
         match &mut self.lost {
             None => Poll::Pending,
-            // This was reported before: reads and writes both poll.
+            // The loss was already reported to a read or a write; the other direction polls later.
             Some(lost) if lost.is_terminated() => Poll::Ready(()),
             Some(lost) => Pin::new(lost).poll(context).map(drop),
         }
     }
 
-    /// Counts that its connection is closed because nothing came or was taken in time.
+    /// Counts a connection that is closed because its client sent or took nothing in time.
     pub(super) fn time_out(&self) {
         self.places.timed_out.add(1);
     }
@@ -209,7 +211,8 @@ impl Drop for ConnectionPlace {
     }
 }
 
-/// The maximum number of places for a number of descriptors. Some are kept for the process, but no more than half.
+/// The maximum number of places for this number of descriptors. Some descriptors are kept for the process, but no more
+/// than half.
 fn max_places(descriptors: u64, cores: u64) -> u64 {
     let kept = (KEPT + KEPT_PER_CORE * cores).min(descriptors / 2);
     descriptors - kept
@@ -222,7 +225,7 @@ fn whole(places: u64) -> usize {
 #[cfg(unix)]
 fn descriptor_limit() -> u64 {
     use rustix::process::{Resource, getrlimit};
-    // `None` means no limit.
+    // `None` means that the system has no limit.
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
@@ -238,7 +241,7 @@ pub(crate) struct OfPlaces(pub(crate) Arc<ConnectionPlaces>);
 impl Collector for OfPlaces {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let Self(places) = self;
-        // Relaxed: a figure, to be shown.
+        // Relaxed: the number is only shown.
         let open = places.open.load(Ordering::Relaxed) as u64;
         let help = "Connections of all listeners that are open";
         encode_gauge(&mut encoder, "connections", help, open)?;
@@ -282,7 +285,7 @@ mod tests {
         assert!(lost[0] && !lost[1..].contains(&true) && !is_lost(&mut next));
         // A place that is polled again gives the same answer.
         assert!(is_lost(&mut reserved[0]));
-        // A connection that has ended by itself makes room.
+        // A connection that has ended by itself makes room in the reserve.
         drop(reserved.remove(5));
         let _more = places.take();
         assert!(!is_lost(&mut reserved[1]));

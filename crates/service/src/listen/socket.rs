@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpSocket};
 use super::io::Raw;
 use super::tls::Tls;
 
-/// Where connections are accepted.
+/// A listening socket: over TCP, perhaps with TLS, or a unix socket.
 #[derive(Debug)]
 pub(crate) enum Socket {
     Tcp(TcpListener, Option<Arc<Tls>>),
@@ -20,7 +20,7 @@ pub(crate) enum Socket {
     Unix(UnixListener, #[expect(dead_code, reason = "its end removes the file")] OwnFile),
 }
 
-/// A socket, and the address that was taken, in case the port is 0.
+/// A socket, and its address, which contains the chosen port if port 0 was asked for.
 #[derive(Debug)]
 pub(crate) struct BoundSocket {
     pub(crate) socket: Socket,
@@ -37,7 +37,7 @@ impl Socket {
     pub(crate) async fn everywhere(port: u16, tls: Option<Arc<Tls>>) -> io::Result<BoundSocket> {
         match of_both_families(port) {
             Ok(listener) => Self::of(listener, tls),
-            // The port is taken or forbidden, and would be for IPv4, too.
+            // The port is taken or forbidden. An attempt with IPv4 alone would fail, too.
             Err(error)
                 if [io::ErrorKind::AddrInUse, io::ErrorKind::PermissionDenied]
                     .contains(&error.kind()) =>
@@ -53,8 +53,8 @@ impl Socket {
         Ok(BoundSocket { socket: Self::Tcp(listener, tls), address })
     }
 
-    /// Listens on a path. A socket file that an ended service has left is replaced; a socket in use, and any other
-    /// file, is not.
+    /// Listens on a path. A socket file left by a service that has ended is replaced. A socket in use is not replaced,
+    /// and neither is any other file.
     #[cfg(unix)]
     pub(crate) fn unix(path: &std::path::Path) -> io::Result<Self> {
         let listener = match UnixListener::bind(path) {
@@ -104,7 +104,7 @@ fn of_both_families(port: u16) -> io::Result<TcpListener> {
     let socket = TcpSocket::new_v6()?;
     SockRef::from(&socket).set_only_v6(false)?;
     // With this option a restarted service gets the port at once. tokio sets it for other addresses. On Windows the
-    // option means something else.
+    // option would let a second process take the port.
     #[cfg(unix)]
     socket.set_reuseaddr(true)?;
     socket.bind((Ipv6Addr::UNSPECIFIED, port).into())?;
@@ -120,7 +120,7 @@ fn is_left_over(path: &std::path::Path) -> bool {
     is_socket && std::os::unix::net::UnixStream::connect(path).is_err_and(refused)
 }
 
-/// The file of a socket. It is removed with the socket, unless another file has taken its place.
+/// The file of a socket. Dropping this removes the file, unless another file has taken its place.
 #[cfg(unix)]
 #[derive(Debug)]
 pub(crate) struct OwnFile {

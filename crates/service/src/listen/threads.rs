@@ -2,7 +2,7 @@
 //!
 //! Requests over HTTP and Redis' protocol are decided in a few microseconds and wait for nothing but their socket.
 //! Threads that wake each other and take over each other's connections would cost more than the decision, and lengthen
-//! the slowest answers. So a connection stays on the thread where it begins, and long work is done elsewhere: see
+//! the slowest answers. So a connection stays on the thread where it begins, and long work runs on other threads: see
 //! `apart.rs`. `crates/service/docs/load.md` has figures.
 
 use std::io;
@@ -18,7 +18,7 @@ use tokio::sync::watch;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Threads {
     threads: Arc<[Thread]>,
-    /// The threads end when the last clone of this is dropped.
+    /// Held by every clone: the threads end when the last clone is dropped.
     #[expect(dead_code, reason = "its end is what threads wait for")]
     running: Option<Arc<watch::Sender<()>>>,
 }
@@ -29,7 +29,7 @@ struct Thread {
     connections: Arc<AtomicUsize>,
 }
 
-/// Counts a connection as long as it is open.
+/// Counts a connection from its creation until it is dropped.
 struct Open(Arc<AtomicUsize>);
 
 impl Drop for Open {
@@ -40,8 +40,8 @@ impl Drop for Open {
 }
 
 impl Threads {
-    /// Starts a thread for each core. For a runtime with a single thread it starts none: the runtime's owner wants no
-    /// more, and tests may have paused the runtime's time.
+    /// Starts a thread for each core. If the current runtime has a single thread, none is started: the runtime's owner
+    /// wants no more threads, and tests may have paused the runtime's time.
     ///
     /// # Errors
     /// The system cannot start a thread, or has no file descriptor for the thread's events.
@@ -50,21 +50,23 @@ impl Threads {
             return Ok(Self::default());
         }
         let (running, stopped) = watch::channel(());
-        // If the system does not say how many cores there are, one thread is started.
+        // If the system does not report the number of cores, one thread is started.
         let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let threads = (0..cores).map(|_| Thread::start(stopped.clone()));
         let threads = threads.collect::<io::Result<Arc<[_]>>>()?;
         Ok(Self { threads, running: Some(Arc::new(running)) })
     }
 
-    /// Runs a connection on the thread that has the fewest.
+    /// Runs a connection on the thread that has the fewest connections.
     pub(super) fn spawn(&self, connection: impl Future<Output = ()> + Send + 'static) {
-        // Relaxed: as in `Open`. Two acceptors may choose the same thread at once; the next connection evens that out.
+        // Relaxed, as in `Open`: the count only says which thread is the least busy. Two acceptors may choose the same
+        // thread at once; the next connection evens that out.
         let count = |thread: &&Thread| thread.connections.load(Ordering::Relaxed);
         let Some(thread) = self.threads.iter().min_by_key(count) else {
             tokio::spawn(connection);
             return;
         };
+        // Relaxed, as in `Open`.
         thread.connections.fetch_add(1, Ordering::Relaxed);
         let open = Open(Arc::clone(&thread.connections));
         thread.runtime.spawn(async move {
@@ -128,7 +130,7 @@ mod tests {
         let mut all = open(&threads, 8 * cores).await;
         assert_eq!(by_thread(&all).len(), cores);
         assert!(by_thread(&all).values().all(|&count| count == 8));
-        // All connections of one thread end; the next ones fill that thread.
+        // All connections of one thread end, so the next connections fill that thread.
         let emptied = all[0].thread;
         all.retain(|one| one.thread != emptied);
         while threads.threads.iter().all(|thread| thread.connections.load(Ordering::Relaxed) != 0) {

@@ -21,8 +21,8 @@ use super::tls_error::{TlsError, TlsProblem};
 /// less than this.
 const MAX_BYTES: usize = 1 << 20;
 
-/// The files of a TLS listener, in PEM. They are read again when they change: new connections get the new
-/// certificate, or, if the new files are bad, the last good one.
+/// The files of a TLS listener, in PEM. They are read again when they change. New connections then get the new
+/// certificate; if the new files are bad, they get the last good certificate.
 ///
 /// ```
 /// use tollgate_service::TlsFiles;
@@ -31,16 +31,17 @@ const MAX_BYTES: usize = 1 << 20;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The certificate, and the intermediate certificates up to an authority.
+    /// The certificate, followed by the intermediate certificates up to an authority.
     pub certificate: PathBuf,
     /// The private key of the certificate.
     pub key: PathBuf,
-    /// The authorities of clients' certificates. If set, every client must have a certificate of one of them.
+    /// The authorities of clients' certificates. If set, every client must have a certificate from one of these
+    /// authorities.
     pub client_ca: Option<PathBuf>,
 }
 
 impl TlsFiles {
-    /// A certificate and its key, without client certificates.
+    /// A certificate and its key. Clients need no certificate.
     #[must_use]
     pub fn new(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         Self { certificate: certificate.into(), key: key.into(), client_ca: None }
@@ -62,7 +63,7 @@ pub(crate) struct Tls {
     last: Mutex<LastReading>,
 }
 
-/// The contents that were read, and the reason if they are not in force.
+/// The contents of the files, and the error if these contents are not in force.
 struct LastReading {
     texts: Result<Texts, TlsError>,
     refused: Option<TlsError>,
@@ -91,7 +92,7 @@ impl Tls {
         &self.files
     }
 
-    /// Reads the files again; returns whether they have changed, and whether they are in force.
+    /// Reads the files again; returns whether they have changed, and the error if the present files are not in force.
     pub(crate) fn reload(&self) -> (bool, Result<(), TlsError>) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let texts = read(&self.files);
@@ -228,7 +229,8 @@ mod tests {
             (true, Err(TlsError { problem: TlsProblem::Unreadable { .. }, .. }))
         ));
         assert!(Arc::ptr_eq(&tls.config.load_full(), &first));
-        // The previous files are in force already; a new certificate is accepted.
+        // The previous files are in force already, so reading them again changes nothing. A new certificate is
+        // accepted.
         fs::write(&files.certificate, &good).expect("a file");
         assert_eq!(tls.reload(), (true, Ok(())));
         issue(&files);

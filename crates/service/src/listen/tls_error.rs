@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-/// Why a listener cannot speak TLS.
+/// The reason why a listener cannot speak TLS.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -37,7 +37,7 @@ pub enum TlsProblem {
         /// The system's error message.
         reason: String,
     },
-    /// The file is larger than `most`.
+    /// The file is larger than `most` bytes.
     TooLarge {
         /// The maximum number of bytes.
         most: usize,

@@ -1,9 +1,9 @@
 //! Keeps the certificates in use up to date with their files.
 //!
-//! The directories are watched, as for rules: when a mount is swapped as a whole, as Kubernetes does with secrets,
-//! the change is a renaming in the directory. The files are also read at intervals, because a watch may be impossible
-//! or miss a change. A certificate and its key change one after the other, so they are read a moment after a change.
-//! Files that do not fit together even then are refused, and read again later.
+//! The directories are watched, as for rules. Kubernetes replaces a mounted secret as a whole: the change is then a
+//! renaming in the directory, and the file itself does not change. The files are also read at intervals, because a
+//! watch may be impossible or miss a change. A certificate and its key are replaced one after the other, so both are
+//! read a moment after the first change. If they still do not fit together, they are refused, and read again later.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use super::tls::Tls;
 /// The maximum time until a change is noticed.
 const POLL: Duration = Duration::from_secs(10);
 
-/// The time that the second of two files has to change after the first.
+/// The time between a change and the reading, in which the second of two files can change, too.
 const SETTLE: Duration = Duration::from_millis(100);
 
 /// A request to read the files again.
@@ -59,7 +59,8 @@ pub(crate) async fn keep_fresh(
             tokio::time::sleep(SETTLE).await;
         }
         let all = all.clone();
-        // Relaxed: see `Rereading::by_operator`. A request that comes later causes another reading, which logs it.
+        // Relaxed: see `Rereading::by_operator`. A request that comes later causes another reading, which logs the
+        // result.
         let is_told = asked.by_operator.swap(false, Ordering::Relaxed);
         // The files are read in a blocking task, because the disk may be slow.
         let read =
@@ -69,7 +70,7 @@ pub(crate) async fn keep_fresh(
     }
 }
 
-/// Reads the files again, and logs that they have changed; if `is_told`, also logs that they have not.
+/// Reads the files again, and logs that they have changed. If `is_told`, it also logs that they have not changed.
 fn reload(tls: &Tls, is_told: bool) {
     let file = tls.files().certificate.display();
     match tls.reload() {

@@ -1,9 +1,10 @@
 //! Prometheus' older text format, for readers that do not ask for OpenMetrics.
 //!
 //! The two formats differ in the names of counters and in the last line. In OpenMetrics the series
-//! `tollgate_requests_total` follows the line `# TYPE tollgate_requests counter`; in the older format both lines have
-//! the name of the series. In OpenMetrics a counter whose name does not end in `_total` cannot be declared a counter.
-//! This service declares such a counter `unknown`, and uses that type for nothing else.
+//! `tollgate_requests_total` follows the line `# TYPE tollgate_requests counter`. In the older format the type line has
+//! the name of the series, too: `# TYPE tollgate_requests_total counter`. OpenMetrics does not allow the type `counter`
+//! for a name that does not end in `_total`. This service gives such a counter the type `unknown`, which it uses for
+//! nothing else.
 
 /// Converts a page of OpenMetrics into the older format.
 pub(super) fn classic(page: &str) -> String {
@@ -11,7 +12,7 @@ pub(super) fn classic(page: &str) -> String {
     let mut help = None;
     for line in page.lines() {
         if let Some(described) = line.strip_prefix("# HELP ") {
-            // The help text comes before the type, which determines the name to print.
+            // The help line is printed later, because the name in it depends on the type, which follows the help line.
             help = described.split_once(' ');
         } else if let Some((name, kind)) = typed(line) {
             let (name, kind) = match kind {

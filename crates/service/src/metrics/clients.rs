@@ -1,4 +1,4 @@
-//! [`RespClients`]: the connections of Redis' protocol, which are counted and bounded.
+//! [`RespClients`]: counts and bounds the connections of Redis' protocol.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use super::gauge::encode_gauge;
 /// The maximum number of connections at a time, as in Redis.
 pub(crate) const MAX_RESP_CONNECTIONS: u32 = 10_000;
 
-/// The connections that are open, and those that found no room.
+/// The connections that are open, and those that were refused because the maximum number was open.
 #[derive(Debug)]
 pub(crate) struct RespClients {
-    /// Has a permit for each further connection.
+    /// One permit for each connection that may still be opened.
     pub(crate) room: Arc<Semaphore>,
     refused: ServiceTotal,
 }
@@ -31,7 +31,7 @@ impl Default for RespClients {
 }
 
 impl RespClients {
-    /// Counts a connection that found no room.
+    /// Counts a connection that was refused.
     pub(crate) fn refuse(&self) {
         self.refused.add(1);
     }

@@ -1,4 +1,4 @@
-//! [`ServiceTotal`]: the atomic that requests and their times are counted in.
+//! [`ServiceTotal`]: an atomic counter for requests and their times.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +18,7 @@ impl ServiceTotal {
     }
 
     pub(crate) fn get(&self) -> u64 {
-        // Relaxed: a count stands by itself. A page may show a request in one figure and not yet in another.
+        // Relaxed: a count stands by itself. A page may include a request in one counter and not yet in another.
         self.0.load(Ordering::Relaxed)
     }
 }

@@ -1,17 +1,17 @@
-//! The counts under the names that dashboards for envoyproxy/ratelimit use. The names come from envoyproxy/ratelimit's
-//! mapping from StatsD to Prometheus.
+//! Reports the counts under the names that dashboards for envoyproxy/ratelimit use. The names come from
+//! envoyproxy/ratelimit's mapping from StatsD to Prometheus.
 //!
-//! Under these names a rule has the labels `domain`, `key1` and, below the first level, `key2`; deeper levels are
+//! Under these names a rule has the labels `domain`, `key1` and, if it has a second level, `key2`. Deeper levels are
 //! dropped, so rules that differ only in deeper levels are added up in one series. With `detailed_metric` or
 //! `value_to_metric`, these labels contain values of requests; hits beyond the maximum number of series, and hits that
 //! are given back, have labels without values. A rule that is unlimited is not counted.
 //!
-//! Hits near and over a limit are counted differently than in our own metrics: as if each hit had come by itself. Of
-//! the hits of a denied request, those beyond the limit are over it, those between the near-limit share and the limit
-//! are near it, and those below that share are neither. OpenMetrics requires that names of counters end in `_total`,
-//! which these names do not. So their type is given as `unknown`, which readers of these names accept. Counts that have
-//! no name in envoyproxy/ratelimit are left out. So is a counter that is zero, because envoyproxy/ratelimit sends a
-//! counter only after its first hit.
+//! Hits near and over a limit are counted as if each hit had come by itself, which differs from our own metrics. Of the
+//! hits of a denied request, those beyond the limit are over it, those between the near-limit share and the limit are
+//! near it, and those below that share are neither. OpenMetrics requires that names of counters end in `_total`, which
+//! these names do not. So their type is given as `unknown`, which readers of these names accept. Counts that have no
+//! name in envoyproxy/ratelimit are left out. A counter that is zero is left out, too, because envoyproxy/ratelimit
+//! sends a counter only after its first hit.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -33,7 +33,7 @@ pub(crate) struct Theirs {
     pub(crate) requests: Arc<Requests>,
 }
 
-/// The counters of a rule, each with the end of its name.
+/// The counters of a rule. Each has the end of its name, its help text, and the function that reads it.
 const RULE_COUNTERS: [RuleCounter; 7] = [
     ("total_hits", "Hits that a rule decided", RuleCounts::total),
     ("within_limit", "Hits of requests that fitted a rule's limit", |counts| counts.within_limit),
@@ -134,15 +134,15 @@ fn added(counts: &[RuleCounts], read: fn(&RuleCounts) -> u64) -> u64 {
     counts.iter().map(read).fold(0, u64::saturating_add)
 }
 
-/// The requests over gRPC by the time that they took, for StatsD alone. Each series counts the requests that took at
-/// most its bound, in milliseconds, and more than the next smaller bound.
+/// The number of requests over gRPC by the time that they took, for StatsD alone. Each series has a bound in
+/// milliseconds, and counts the requests that took at most this bound and more than the next smaller one.
 pub(crate) const RESPONSE_TIMES: &str = "ratelimit_service_response_times";
 
 /// The label of requests that took longer than the largest bound.
 const LONGEST_MS: &str = "1000";
 
 /// The counts of rules for StatsD. A name in StatsD contains all levels of a rule, so the levels form one label. The
-/// times of requests are reported, too, each as the smallest bound that it does not exceed.
+/// times of requests are reported, too: each time is rounded up to a bound of the histogram.
 #[derive(Debug)]
 pub(crate) struct TheirPaths {
     pub(crate) cache: Arc<RuleCache>,
@@ -191,7 +191,8 @@ fn added_up<'r, K: Ord>(
         let series = rule.series();
         let mut of_rule = rule.counts();
         if !series.is_empty() {
-            // Hits that are given back have no series of their own. They are not shown before there are some.
+            // Hits that are given back are counted in a series without values, which is not shown until a hit has been
+            // given back.
             let negative = of_rule.negative;
             of_rule = RuleCounts::default();
             of_rule.negative = negative;
@@ -203,7 +204,8 @@ fn added_up<'r, K: Ord>(
             let counts = one.counts();
             let key = match one.levels().next() {
                 Some(_) => labels(domain, &mut one.levels()),
-                // The series of hits that found no room has no values. It is not shown before there is such a hit.
+                // Hits beyond the maximum number of series are counted in a series without values. This series is not
+                // shown before there is such a hit.
                 None if counts.total() > 0 => labels(domain, &mut rule.levels()),
                 None => continue,
             };

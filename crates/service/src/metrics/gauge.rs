@@ -1,4 +1,4 @@
-//! Gauges with the value of the moment.
+//! Writes gauges.
 
 use std::fmt;
 

@@ -8,7 +8,8 @@ use prometheus_client::encoding::{MetricEncoder, NoLabelSet};
 
 use super::counter::ServiceTotal;
 
-/// The upper bounds, in nanoseconds: a decision takes about a microsecond, and Envoy gives up after 20 ms.
+/// The upper bounds, in nanoseconds. They suit decisions, which take about a microsecond, and Envoy, which gives up
+/// after 20 ms.
 const BOUNDS_NS: [u64; 11] = [
     1_000,
     2_000,

@@ -57,7 +57,7 @@ impl Metrics {
         Self { registry, of_statsd, requests }
     }
 
-    /// Adds a collector to the collectors that every service has.
+    /// Adds a collector to those that every service has.
     pub(crate) fn show(&mut self, collector: impl Collector + 'static) {
         self.registry.sub_registry_with_prefix("tollgate").register_collector(Box::new(collector));
     }
@@ -69,7 +69,7 @@ impl Metrics {
         Ok(if is_open_metrics { page } else { classic::classic(&page) })
     }
 
-    /// All metrics for StatsD: those of the page, and the metrics that only StatsD has.
+    /// All metrics for StatsD: the metrics of the page, and those that are sent to StatsD alone.
     pub(crate) fn for_statsd(&self) -> Result<Vec<MetricFamily>, fmt::Error> {
         let mut families = prometheus_protobuf::encode(&self.registry)?;
         families.extend(prometheus_protobuf::encode(&self.of_statsd)?);

@@ -43,12 +43,12 @@ impl Protocol {
 }
 
 impl RequestOutcome {
-    /// The name of the outcome in metrics and traces.
+    /// The outcome's name in metrics and traces.
     pub(crate) fn name(self) -> &'static str {
         OUTCOMES[self as usize].1
     }
 
-    /// The outcome that the HTTP status of an answer stands for.
+    /// The outcome that belongs to the HTTP status of an answer.
     pub(crate) fn of(status: StatusCode) -> Self {
         match status {
             StatusCode::OK => Self::Allowed,
@@ -80,9 +80,9 @@ pub(crate) struct Requests {
     /// The counts by protocol and outcome.
     counts: [[ServiceTotal; OUTCOMES.len()]; PROTOCOLS.len()],
     seconds: [Histogram; PROTOCOLS.len()],
-    /// Requests of proxies to which no descriptor of `forward_auth` applied.
+    /// Requests from proxies for which `forward_auth` made no descriptor.
     pub(crate) unmapped: ServiceTotal,
-    /// Descriptors that no rule matched.
+    /// Descriptors that matched no rule.
     pub(crate) unmatched: ServiceTotal,
 }
 
@@ -92,7 +92,8 @@ impl Requests {
         self.seconds[protocol as usize].observe(took, 1);
     }
 
-    /// Counts requests that were read and answered together: each is counted with the time that all of them took.
+    /// Counts requests that were read and answered together. Each request is counted with the time that all of them
+    /// took together.
     pub(crate) fn answered_many(
         &self,
         protocol: Protocol,

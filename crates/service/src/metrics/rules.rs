@@ -20,7 +20,7 @@ pub(crate) struct OfRules {
     pub(crate) cache: Arc<RuleCache>,
 }
 
-/// A counter of each rule: its name, its description, and its reader.
+/// A counter of each rule: its name, its help text, and the function that reads it.
 pub(super) type RuleCounter = (&'static str, &'static str, fn(&RuleCounts) -> u64);
 
 const RULE_COUNTERS: [RuleCounter; 13] = [
@@ -55,7 +55,7 @@ const RULE_COUNTERS: [RuleCounter; 13] = [
     ),
 ];
 
-/// A counter of each pool: its name, its description, and its reader.
+/// A counter of each pool: its name, its help text, and the function that reads it.
 type PoolCounter = (&'static str, &'static str, fn(&DomainPool) -> u64);
 
 const POOL_COUNTERS: [PoolCounter; 2] = [
@@ -63,7 +63,7 @@ const POOL_COUNTERS: [PoolCounter; 2] = [
     ("pool_expired", "Reports of headroom that were over before the next", DomainPool::expired),
 ];
 
-/// A gauge of a rule's tables: its name, its description, and its reader, which gets all tables of the rule.
+/// A gauge of a rule's tables: its name, its help text, and the function that reads it from all tables of the rule.
 type TableGauge = (&'static str, &'static str, fn(&[Stats]) -> u64);
 
 /// A rule with several limits has a table for each. All these tables know the same clients, but forget them at
@@ -182,7 +182,7 @@ fn encode_pools(encoder: &mut DescriptorEncoder<'_>, rules: &RuleSet) -> Result<
     Ok(())
 }
 
-/// Reads every table in full, once.
+/// Reads each cell of each table, once for all gauges.
 fn encode_tables(encoder: &mut DescriptorEncoder<'_>, rules: &[Rule]) -> Result<(), fmt::Error> {
     let stats: Vec<(&Rule, Vec<Stats>)> =
         rules.iter().map(|rule| (rule, rule.table_stats())).collect();

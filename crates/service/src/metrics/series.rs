@@ -1,5 +1,6 @@
 //! The counts of rules by the values of requests, for rules that ask for them (`detailed_metric`, `value_to_metric`).
-//! The number of series is bounded, whatever requests contain; further hits are counted in the series called `other`.
+//! The number of series is bounded, whatever requests contain. Beyond the bound, hits are counted in the series called
+//! `other`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ pub(crate) struct OfSeries {
     pub(crate) cache: Arc<RuleCache>,
 }
 
-/// The counters of a series: each counts its part of the rule's counter of the same name.
+/// The counters of a series. Each is the part of the rule's counter of the same name that belongs to the series.
 const SERIES_COUNTERS: [RuleCounter; 5] = [
     ("series_hits", "Hits that a rule decided, by values of requests", RuleCounts::total),
     ("series_within_limit", "Hits that fitted, by values of requests", |counts| {

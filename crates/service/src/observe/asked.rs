@@ -1,14 +1,14 @@
-//! [`InWords`]: the parts of a request that an operator may read, as a short text on one line.
+//! [`InWords`]: describes a request for an operator, as a short text on one line.
 
 use tollgate_rules::{Answer, Code, Request};
 
 /// The maximum number of characters of a key, a value or a domain that are logged.
 const MAX_WORD: usize = 64;
 
-/// No more entries are added to a text of this many bytes, so that a line of a log stays readable.
+/// The length in bytes at which no more entries are added to a text, so that a line of a log stays readable.
 const MAX_TEXT_BYTES: usize = 512;
 
-/// A request that rules decide, in the form of its protocol.
+/// A request in the form of its protocol.
 pub(crate) trait InWords {
     fn domain(&self) -> &str;
 
@@ -68,7 +68,7 @@ impl RequestText {
     }
 }
 
-/// A word as it is logged.
+/// A key, a value or a domain in the form in which it is logged.
 pub(crate) fn word(word: &[u8]) -> String {
     let mut text = String::new();
     push_word(&mut text, word);
@@ -78,7 +78,7 @@ pub(crate) fn word(word: &[u8]) -> String {
 /// Appends the beginning of a word. Some characters could be taken for the end of the word, for a new line or for a
 /// command of a terminal. They are escaped as in a URL, so that different words stay different.
 fn push_word(text: &mut String, word: &[u8]) {
-    // A character has at most 4 bytes, so no character that is logged is cut in two.
+    // A character has at most 4 bytes, so this cut never divides a character that is logged.
     let beginning = &word[..word.len().min(4 * MAX_WORD)];
     for letter in String::from_utf8_lossy(beginning).chars().take(MAX_WORD) {
         let is_plain = !matches!(letter, '%' | ',' | ';' | '=') && letter.escape_debug().len() == 1;
@@ -97,14 +97,14 @@ fn push_word(text: &mut String, word: &[u8]) {
     }
 }
 
-/// The deciding descriptors: if the request is denied, those that deny it, and otherwise all.
+/// The descriptors that decided: if the request is denied, those that deny it, and otherwise all of them.
 fn deciding(answer: &Answer) -> impl Iterator<Item = usize> {
     let statuses = answer.statuses().iter().enumerate();
     let decides = |code| answer.is_allowed() || code == Code::OverLimit;
     statuses.filter(move |(_, status)| decides(status.code)).map(|(n, _)| n)
 }
 
-/// The rules of the deciding descriptors, each once.
+/// The rules of the descriptors that decided, each rule once.
 pub(crate) fn rules_of(answer: &Answer) -> String {
     let mut rules = String::new();
     let mut told: Vec<&str> = Vec::new();
@@ -125,7 +125,7 @@ pub(crate) fn rules_of(answer: &Answer) -> String {
     rules
 }
 
-/// The units that the first of the deciding descriptors asked for.
+/// The number of units for which the first deciding descriptor asked.
 pub(crate) fn hits_of(asked: &impl InWords, answer: &Answer) -> u64 {
     deciding(answer).next().map_or(0, |n| asked.hits(n))
 }

@@ -20,12 +20,12 @@ pub(crate) struct ServiceCall<'o> {
 }
 
 impl<'o> ServiceCall<'o> {
-    /// Begins the call of a request that was read just now.
+    /// Begins the call of a request that has just been read.
     pub(crate) fn begin(observers: &'o Observers, protocol: Protocol, caller: Caller) -> Self {
         Self { observers, protocol, caller, begun: Instant::now() }
     }
 
-    /// Notes that rules have decided.
+    /// Records that rules have decided.
     pub(crate) fn decided(&mut self, asked: &impl InWords, answer: &Answer) {
         self.observers.unmatched(asked, answer);
         if let Some(denials) = self.observers.denials.as_ref().filter(|_| !answer.is_allowed()) {
@@ -44,7 +44,7 @@ impl<'o> ServiceCall<'o> {
         asks.await
     }
 
-    /// Ends the call: the request is answered with a status of HTTP or of gRPC.
+    /// Ends the call when the request is answered. `status` is a status of HTTP or of gRPC.
     pub(crate) fn end(self, outcome: RequestOutcome, status: u16) {
         self.observers.requests.answered(self.protocol, outcome, self.begun.elapsed());
         if let Some(span) = self.caller.span {

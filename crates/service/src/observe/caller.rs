@@ -1,4 +1,4 @@
-//! [`Caller`]: what is known about a request before it is read, namely its connection and its caller's span.
+//! [`Caller`]: the facts about a request that are known before it is read: the address of its client, and its span.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tollgate_http::keys::PeerAddress;
 use super::observers::Observers;
 use crate::traces::{ServerSpan, SpanName};
 
-/// The other side of a connection, and the span of the request, if it is sampled.
+/// The address at the other end of the connection, and the span of the request if the request is sampled.
 #[derive(Debug, Default)]
 pub(crate) struct Caller {
     pub(crate) peer: Option<IpAddr>,

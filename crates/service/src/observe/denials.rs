@@ -1,9 +1,9 @@
-//! [`DenialLog`]: logs denials, but no more than a limit of the log's own admits.
+//! [`DenialLog`]: logs denials, but no more of them than a limit for the log admits.
 //!
-//! A [`Limiter`] decides whether a denial is written, so in a flood each denial costs one read of one word. A thread of
-//! the log's own writes the lines: if standard error is a pipe that nothing reads, that thread waits and no request
-//! does. Denials that are left out, because of the limit or because too many lines wait, are counted. The next line
-//! says how many were left out.
+//! A [`Limiter`] decides whether a denial is written, so in a flood each denial costs one read of one word. A separate
+//! thread writes the lines: if standard error is a pipe that nothing reads, that thread waits and no request does. A
+//! denial is left out if the limit refuses it, or if too many lines wait. The next line says how many denials were left
+//! out.
 
 use std::fmt;
 use std::io;
@@ -33,10 +33,10 @@ type WriteLine = Box<dyn FnOnce() + Send>;
 #[derive(Debug)]
 pub(crate) struct DenialLog {
     limiter: Limiter,
-    /// Whether the level of the log lets lines about denials pass at all.
+    /// Whether the level of the log includes lines about denials.
     is_heard: bool,
     lines: mpsc::Sender<WriteLine>,
-    /// The denials left out since the last line.
+    /// The number of denials left out since the last line.
     pending: AtomicU64,
     logged: ServiceTotal,
     suppressed: ServiceTotal,
@@ -50,7 +50,7 @@ pub(crate) struct DeniedFrom {
 }
 
 impl DenialLog {
-    /// Opens the log and starts its thread, which ends with it.
+    /// Opens the log and starts its thread. The thread ends when the log is dropped.
     pub(crate) fn open(policy: Policy, clock: Clock) -> io::Result<Self> {
         let (lines, mut taken) = mpsc::channel::<WriteLine>(MAX_LINES);
         let subscriber = dispatcher::get_default(Clone::clone);
@@ -71,30 +71,32 @@ impl DenialLog {
         })
     }
 
-    /// Has a line written if the limit admits it and there is room for it. `line` gets the number of denials left out
-    /// since the last line.
+    /// Queues a line to be written if the limit admits it and there is room for it. `line` gets the number of denials
+    /// left out since the last line.
     fn put(&self, line: impl FnOnce(u64) -> WriteLine) {
         let is_admitted = self.is_heard && self.limiter.check().is_allowed();
         let room = is_admitted.then(|| self.lines.try_reserve().ok()).flatten();
-        // Relaxed, here and below: this is a count by itself, and each addition is taken out by exactly one line.
         if let Some(room) = room {
             self.logged.add(1);
+            // Relaxed: no other memory is published with this count, and each addition is reported by exactly one line.
             room.send(line(self.pending.swap(0, Ordering::Relaxed)));
         } else {
             self.suppressed.add(1);
+            // Relaxed, for the same reason as the swap.
             self.pending.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Waits until the lines that wait now are written.
+    /// Waits until the lines that are in the queue at the call are written.
     pub(crate) async fn flush(&self) {
         let (tell, told) = oneshot::channel();
-        // The sender is dropped in its turn, or at once if the thread has ended.
+        // The thread drops the sender after it has written the earlier lines. If the thread has ended, the sender is
+        // dropped at once.
         let _ = self.lines.send(Box::new(move || drop::<oneshot::Sender<()>>(tell))).await;
         let _ = told.await;
     }
 
-    /// Logs a request that rules denied. `asked` is read only if there is room for a line.
+    /// Logs a request that rules denied. `asked` is read only if a line is logged.
     pub(crate) fn by_rules(&self, asked: &impl InWords, answer: &Answer, from: DeniedFrom) {
         self.put(|suppressed| {
             let (text, hits) = (RequestText::of(asked), hits_of(asked, answer));
@@ -184,7 +186,7 @@ mod tests {
                 let _ = is_read.recv();
             })
         });
-        // The thread has taken that line, and waits while it writes the line.
+        // The thread has taken the first line from the queue, and is blocked in writing it.
         begun.recv().unwrap();
         for _ in 0..MAX_LINES + 10 {
             log.put(|_| Box::new(|| ()));

@@ -1,4 +1,4 @@
-//! Observes requests: counts each, logs it if it is denied, and traces it if it is sampled.
+//! Observes requests: counts each request, logs it if it is denied, and traces it if it is sampled.
 
 mod asked;
 mod call;

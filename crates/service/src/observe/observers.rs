@@ -33,14 +33,15 @@ impl Observers {
         self.denials.is_none() && self.tracer.is_none()
     }
 
-    /// Counts descriptors that no rule matches, and logs the first one: if a domain or a key is misspelt, nothing is
-    /// limited.
+    /// Counts descriptors that no rule matches, and logs the first such descriptor, since a domain or a key may be
+    /// misspelt, so that nothing is limited.
     pub(crate) fn unmatched(&self, asked: &impl InWords, answer: &Answer) {
         let descriptors = 0..answer.statuses().len();
         let mut unmatched = descriptors.filter(|n| answer.is_unmatched(*n));
         let Some(first) = unmatched.next() else { return };
         self.requests.unmatched.add(1 + unmatched.count() as u64);
-        // Relaxed, twice: the flag by itself decides which call logs. It is read first, since most calls find it set.
+        // Relaxed, for the read and for the swap: the flag alone decides which call logs. It is read first, since most
+        // calls find it set.
         let relaxed = Ordering::Relaxed;
         if self.is_unmatched_told.load(relaxed) || self.is_unmatched_told.swap(true, relaxed) {
             return;
@@ -64,7 +65,7 @@ impl Observers {
 /// The maximum number of keys of a descriptor that are logged.
 const KEYS: usize = 8;
 
-/// A client's text as a line of the log quotes it.
+/// A client's text in the form in which a line of the log quotes it.
 fn shown(text: &str) -> String {
     format!("'{}'", text.chars().take(64).collect::<String>().escape_debug())
 }

@@ -1,4 +1,4 @@
-//! Numbers and names as the page shows them.
+//! Formats numbers and names for the page.
 
 use tollgate_rules::Rule;
 
@@ -11,7 +11,7 @@ pub(super) fn part(of: u64, all: u64) -> f64 {
     if all > 0 { of as f64 / all as f64 } else { 0.0 }
 }
 
-/// A rate with few digits: from a thousand on in thousands (`k`), from a million on in millions (`M`).
+/// A rate with few digits: from 1,000 on in thousands (`k`), from 1,000,000 on in millions (`M`).
 pub(super) fn rate(value: f64) -> String {
     match value {
         v if v >= 1e6 => format!("{:.1} M", v / 1e6),
@@ -30,7 +30,7 @@ pub(super) fn share(value: f64) -> String {
     }
 }
 
-/// A number with its thousands grouped.
+/// A number with commas between its groups of three digits.
 pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);

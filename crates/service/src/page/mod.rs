@@ -1,8 +1,8 @@
 //! The status page: shows how many requests are decided, how many of them are denied, and by which rules.
 //!
 //! It shows rules and counts, and no part of any request; on the admin's address it also shows the clients that rules
-//! deny most. A task samples the counts each second; no request takes part. A page is made from the samples, and reads
-//! no table.
+//! deny most. A task samples the counts each second, so requests do no work for the page. A page is made from the
+//! samples, without reading a table.
 
 mod figures;
 mod render;
@@ -27,7 +27,7 @@ const EVERY: Duration = Duration::from_secs(1);
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// The page for everyone.
+/// The page for everyone, without names of clients.
 pub(crate) async fn page(State(service): State<Arc<Service>>) -> Response {
     respond(&service, Reader::Anyone)
 }
@@ -56,7 +56,7 @@ pub(crate) async fn script() -> Response {
 }
 
 /// Samples the counts each second until `stopped` is set. It also logs reports of headroom that have expired, series
-/// that found no room, and steps of the system's clock.
+/// beyond their maximum number, and steps of the system's clock.
 pub(crate) async fn watch(service: Arc<Service>, mut stopped: watch::Receiver<bool>) {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -68,7 +68,7 @@ pub(crate) async fn watch(service: Arc<Service>, mut stopped: watch::Receiver<bo
                 service.tell_series();
                 service.tell_clock();
             }
-            // This also ends the loop if the sender is gone.
+            // An error means that the sender is gone, which also ends the loop.
             _ = stopped.wait_for(|stopped| *stopped) => return,
         }
     }

@@ -1,4 +1,4 @@
-//! Renders counts as a page. The template escapes texts; control characters in names are spelled out.
+//! Renders counts as a page. The template escapes texts, and control characters in names are shown as escapes.
 
 use std::cmp::Reverse;
 use std::fmt::Write;
@@ -19,7 +19,7 @@ pub(super) enum Reader {
     Admin,
 }
 
-/// The maximum number of rules in the table: `/rlconfig` shows all.
+/// The maximum number of rules in the table of the page. `/rlconfig` shows all rules.
 const MAX_ROWS: usize = 200;
 
 /// The number of rules in the list of the rules that deny most.
@@ -28,7 +28,7 @@ const MAX_TOP: usize = 5;
 /// The columns of the plot.
 const COLUMNS: usize = SECONDS / COLUMN;
 
-/// The height of the plot in its own coordinates, which the page stretches.
+/// The height of the plot in its own units, which the page scales to its own size.
 const HEIGHT: f64 = 100.0;
 
 /// The whole page.
@@ -103,7 +103,7 @@ fn state(service: &Service, rules: Option<&RuleSet>, loads: u64) -> Markup {
     }
 }
 
-/// A number with its noun, in the singular or the plural.
+/// A number followed by its noun, in the singular or the plural.
 fn many(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
@@ -112,7 +112,7 @@ fn tile(figure: &str, what: &str) -> Markup {
     html! { div { b { (figure) } span { (what) } } }
 }
 
-/// Two stacked areas: admissions, and denials.
+/// The plot: two stacked areas, one for admissions and one for denials.
 fn plot(columns: &[Rates]) -> Markup {
     let most = columns.iter().map(Rates::decisions).fold(0.0, f64::max);
     let top = round_up(most);
@@ -138,7 +138,8 @@ fn plot(columns: &[Rates]) -> Markup {
     }
 }
 
-/// The path of the area between two lines, drawn in columns. The last column is at the right edge.
+/// The SVG path of the area between two lines, which change in steps of one column. The last column is at the right
+/// edge.
 fn area(
     columns: &[Rates],
     top: f64,
@@ -152,7 +153,7 @@ fn area(
         let (above, below) = (height(upper(rates)), height(lower(rates)));
         if below - above > 0.0 {
             let left = begin + n;
-            // A column with nothing to show is not drawn.
+            // An empty column is not drawn.
             let _ = write!(path, "M{left} {below:.2}V{above:.2}h1V{below:.2}z");
         }
     }
@@ -171,7 +172,7 @@ fn round_up(value: f64) -> f64 {
     top
 }
 
-/// The rules that have refused most in the last quarter of an hour.
+/// The rules that have denied most in the last quarter of an hour.
 fn top(rules: &RuleSet, rates: &[RuleRates]) -> Markup {
     let mut refusing: Vec<(&Rule, &RuleRates)> =
         rules.rules().iter().zip(rates).filter(|(_, rates)| rates.past_over > 0).collect();
@@ -240,7 +241,7 @@ fn row(rule: &Rule, rates: RuleRates) -> Markup {
     }
 }
 
-/// The limits of a rule, as in its line in `/rlconfig`.
+/// The limits of a rule, written as in its line in `/rlconfig`.
 fn limits(rule: &Rule) -> String {
     let line = rule.to_string();
     line.strip_prefix(&format!("{}: ", name(rule))).map(str::to_owned).unwrap_or(line)

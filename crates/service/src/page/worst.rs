@@ -1,4 +1,4 @@
-//! The clients that rules deny most, by name: for the admin only.
+//! Lists the clients that rules deny most, by name, for the admin only.
 
 use std::cmp::Reverse;
 
@@ -11,7 +11,8 @@ use crate::history::RuleRates;
 /// The maximum number of rules whose clients are named. These are the rules that deny most.
 const MAX_RULES: usize = 20;
 
-/// The clients of the rules that deny most. `rates` is empty until the rules have been sampled.
+/// The section of the page with the clients that are denied most, for the rules that deny most. `rates` is empty until
+/// the rules have been sampled.
 pub(super) fn section(cache: &RuleCache, rules: &RuleSet, rates: &[RuleRates]) -> Markup {
     let over = |n: usize| rates.get(n).map_or(0, |rates| rates.past_over);
     let mut found: Vec<(u64, &Rule, Vec<WorstClient>)> = rules

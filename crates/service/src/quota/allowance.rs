@@ -1,4 +1,4 @@
-//! [`Allowance`]: the limits of a rule as the token bucket that is divided among Envoys.
+//! [`Allowance`]: turns the limits of a rule into the token bucket that is divided among Envoys.
 
 use tollgate::{Algorithm, Policy, Rounding};
 use tollgate_rules::Rule;
@@ -6,15 +6,16 @@ use tollgate_rules::Rule;
 /// A second, in nanoseconds.
 pub(super) const SECOND: u64 = 1_000_000_000;
 
-/// The least number of tokens per fill. Shares are whole tokens, so rounding costs at most a thousandth.
+/// The minimum number of tokens per fill. Shares are whole tokens, so with this minimum rounding costs at most a
+/// thousandth.
 const FINENESS: u128 = 1_000;
 
-/// `per_fill` tokens in each `fill_s` seconds, of which at most `burst` can be saved. Over any time t it lets through
-/// at most `t * per_fill / fill_s + burst`.
+/// A token bucket that gains `per_fill` tokens in each `fill_s` seconds, and holds at most `burst`. Over any time t it
+/// lets through at most `t * per_fill / fill_s + burst`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Allowance {
     pub(crate) per_fill: u32,
-    /// Whole seconds: Envoy rounds the interval down to them.
+    /// The fill interval in whole seconds, because Envoy would round it down to whole seconds.
     pub(crate) fill_s: u32,
     pub(crate) burst: u32,
 }
@@ -26,14 +27,15 @@ impl Allowance {
     /// * GCRA is a token bucket.
     /// * Fixed, sliding (rounded down) and segmented windows with a limit of L let through up to 2 L in a period that
     ///   spans a boundary. So does a token bucket of L per period with a burst of L.
-    /// * All others let through up to L in a period, or little more. For these, a tenth of L is the burst, and the rest
-    ///   the rate, so that fewer than L + 1 pass in any period.
+    /// * All others let through up to L in a period, or little more. For them the token bucket has a burst of a tenth
+    ///   of L, and the rest of L as its rate per period, so that fewer than L + 1 pass in any period.
     ///
-    /// A token bucket has no counterpart to soft limits, penalties and counted denials; these are left out.
+    /// A token bucket has no counterpart to soft limits, penalties and counted denials, so these have no effect on
+    /// Envoys.
     pub(crate) fn of(policy: &Policy) -> Self {
         let quota = policy.quota();
         let (count, period) = (u128::from(quota.count()), quota.period().as_nanos().max(1));
-        // `halves` is the rate, in halves of a token per period.
+        // `halves` is the rate in half tokens per period.
         let (burst, halves) = match policy.algorithm() {
             Algorithm::Gcra => (u128::from(quota.max_burst()), 2 * count),
             Algorithm::FixedWindow
@@ -47,14 +49,14 @@ impl Allowance {
         let second = u128::from(SECOND);
         let fill_s = (2 * FINENESS * period).div_ceil(halves * second);
         let fill_s = fill_s.clamp(1, u128::from(u32::MAX));
-        // Rounded down, so that it is never more than the rule allows.
+        // Rounded down, so that the rate never exceeds the rule's.
         let per_fill = halves * fill_s * second / (2 * period);
         let whole = |number: u128| u32::try_from(number).unwrap_or(u32::MAX);
         Self { per_fill: whole(per_fill), fill_s: whole(fill_s), burst: whole(burst) }
     }
 
-    /// The allowance of a rule. If the rule has several limits, it is at most the allowance of each limit. `None` if
-    /// the rule has no limit.
+    /// The allowance of a rule. If the rule has several limits, the result is at most the allowance of each limit.
+    /// `None` if the rule has no limit.
     pub(crate) fn of_rule(rule: &Rule) -> Option<Self> {
         let limits = rule.limits().iter().filter_map(|limit| limit.policy());
         limits.map(|policy| Self::of(&policy)).reduce(|one, other| {
@@ -82,7 +84,7 @@ mod tests {
             ("fixed-window 100/s", (1_000, 10, 100)),
             ("fixed-window 1/h", (1_000, 3_600_000, 1)),
             ("segmented-window 60/m x6", (1_000, 1_000, 60)),
-            // The rate is 90.5 a second, with a burst of 10: at most 100 pass in any second.
+            // The rate is 90.5 tokens per second, and the burst is 10, so at most 100 pass in any second.
             ("sliding-log 100/s", (1_086, 12, 10)),
             ("sliding-window 1/m strict", (1_000, 120_000, 1)),
         ] {

@@ -25,23 +25,22 @@ use crate::protocol::quota::{RateLimitQuotaResponse, RateLimitQuotaUsageReports}
 #[cfg(test)]
 mod tests;
 
-/// The maximum number of streams at a time: an Envoy has one stream.
+/// The maximum number of streams at a time. Each Envoy opens one stream.
 const MAX_STREAMS: usize = 1024;
 
 /// The maximum number of bytes of all buckets and limits, names and values included.
 pub(super) const MAX_BYTES: usize = 64 << 20;
 
-/// The bytes that a bucket or a limit takes besides its names and values.
+/// The memory in bytes that a bucket or a limit takes besides its names and values.
 const OVERHEAD: usize = 512;
 
-/// The maximum number of responses that wait until a stream takes them. The stream of an Envoy that takes no more is
-/// closed.
+/// The maximum number of responses that wait until a stream takes them. If more would wait, the stream is closed.
 const MAX_WAITING: usize = 64;
 
 pub(super) type QuotaAnswer = Result<RateLimitQuotaResponse, Status>;
 
-/// All quotas of a service. They have one lock, which is taken for reports (each Envoy sends a few per second), but for
-/// no request.
+/// All quotas of a service. One lock guards them. It is taken for reports, of which each Envoy sends a few per second,
+/// and never for a request.
 #[derive(Debug)]
 pub(crate) struct Quotas {
     clock: Clock,
@@ -52,7 +51,8 @@ pub(crate) struct Quotas {
 #[derive(Debug, Default)]
 struct QuotaBook {
     last_id: u64,
-    /// The time, in nanoseconds of the clock, until which unknown assignments of an earlier service may be in force.
+    /// Until this time, in nanoseconds of the clock, assignments of an earlier service may be in force that this
+    /// service does not know.
     from: u64,
     /// Set when the service stops. From then on nothing is assigned.
     has_ended: bool,
@@ -67,15 +67,15 @@ struct QuotaBook {
 struct QuotaStream {
     answers: mpsc::Sender<QuotaAnswer>,
     address: IpAddr,
-    /// Empty before the first report.
+    /// The domain that the first report has named; empty before.
     domain: String,
-    /// The holder of each bucket.
+    /// The number of each bucket's holder.
     buckets: HashMap<Entries, u64>,
     /// The buckets that the Envoy of this stream had before a restart; `None` until they are looked up.
     had: Option<HashMap<Entries, Orphan>>,
 }
 
-/// The number of a new stream, and the channel of its answers.
+/// The number of a new stream, and the channel from which it takes its answers.
 #[derive(Debug)]
 pub(super) struct OpenedStream {
     pub(super) id: u64,
@@ -91,12 +91,12 @@ struct BucketHolder {
     fill_s: u32,
 }
 
-/// Actions to send, by stream.
+/// The actions to send to each stream.
 type Letters = HashMap<u64, Vec<BucketAction>>;
 
 impl Quotas {
-    /// Makes quotas that assign nothing for a time to live, because assignments of an earlier service may be in force
-    /// that long. If these are [restored](Quotas::restore), that wait is not needed.
+    /// Makes quotas that assign nothing for the time [`IN_FORCE`], after which all assignments of an earlier service
+    /// are over. If those assignments are [restored](Quotas::restore), this wait is not needed.
     pub(crate) fn new(clock: Clock) -> Self {
         let from = clock.now().as_nanos().saturating_add(IN_FORCE);
         let book = Mutex::new(QuotaBook { from, ..QuotaBook::default() });
@@ -127,12 +127,12 @@ impl Quotas {
     /// Tells a stream why it ends.
     pub(super) fn refuse(&self, stream: u64, status: Status) {
         if let Some(stream) = self.book().streams.get(&stream) {
-            // A stream that takes no responses ends without a reason.
+            // If the stream's queue is full, the stream ends without a reason.
             let _ = stream.answers.try_send(Err(status));
         }
     }
 
-    /// Notes that a stream has closed.
+    /// Records that a stream has closed.
     pub(super) fn close(&self, stream: u64) {
         let now = self.now();
         let mut book = self.book();
@@ -141,7 +141,7 @@ impl Quotas {
         self.deliver(&mut book, letters, now);
     }
 
-    /// Takes a report. The answers go to the streams.
+    /// Takes a report. The answers are put into the channels of the streams.
     ///
     /// # Errors
     /// The report is refused, and the stream must end with this status.
@@ -155,8 +155,7 @@ impl Quotas {
         let mut book = self.book();
         let mut letters = Letters::new();
         let outcome = self.read(maker, &mut book, stream, now, reports, &mut letters);
-        // The actions are also sent if the report is refused: the pools already treat the actions for other streams as
-        // sent.
+        // The actions are sent even if the report is refused, because the pools already treat them as sent.
         self.deliver(&mut book, letters, now);
         outcome
     }
@@ -212,7 +211,7 @@ impl Quotas {
         Ok(())
     }
 
-    /// Lets time pass. It has to be called every second.
+    /// Lets time pass. Must be called every second.
     pub(crate) fn tick(&self) {
         let now = self.now();
         let mut book = self.book();
@@ -235,7 +234,7 @@ impl Quotas {
         self.deliver(&mut book, letters, now);
     }
 
-    /// Sends the actions to each stream. A stream that takes no responses ends.
+    /// Sends the actions to each stream. A stream whose queue is full is closed.
     fn deliver(&self, book: &mut QuotaBook, mut letters: Letters, now: u64) {
         while let Some(stream) = letters.keys().next().copied() {
             let bucket_action = letters.remove(&stream).unwrap_or_default();
@@ -248,7 +247,7 @@ impl Quotas {
             tracing::debug!("quota stream {stream} is told {bucket_action:?}");
             let answer = RateLimitQuotaResponse { bucket_action };
             if to.answers.try_send(Ok(answer)).is_err() {
-                // The stream's task notices that the sender is gone.
+                // Closing drops the sender, which ends the stream's task.
                 book.close(stream, now, &mut letters);
             }
         }
@@ -266,7 +265,7 @@ impl Quotas {
     }
 
     fn book(&self) -> MutexGuard<'_, QuotaBook> {
-        // A panic leaves no entry half written. It can only leave out actions, as if a message were lost.
+        // A panic leaves no entry half written. It can only drop actions, with the same effect as a lost message.
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -277,7 +276,7 @@ impl QuotaBook {
         self.last_id
     }
 
-    /// The domain of a stream. The first report names it, and later reports must not name another.
+    /// The domain of a stream. The first report names it, and later reports must not name another domain.
     fn domain(&mut self, stream: u64, named: &str) -> Result<String, Status> {
         let gone = || Status::resource_exhausted("the stream does not take its responses");
         let stream = self.streams.get_mut(&stream).ok_or_else(gone)?;
@@ -298,7 +297,7 @@ impl QuotaBook {
     }
 
     /// The holder of a stream's bucket under a limit. The holder is new if the bucket is new, or had another limit
-    /// before. `None` if the memory is used up.
+    /// before. `None` if this would take more than `MAX_BYTES` of memory.
     fn holder(
         &mut self,
         stream: u64,
@@ -336,7 +335,7 @@ impl QuotaBook {
         Some(id)
     }
 
-    /// Ends a stream's bucket under its old limit: the bucket has no limit any more, or another limit.
+    /// Removes a stream's bucket from its old limit, because the bucket now has another limit or none.
     fn forget(&mut self, stream: u64, entries: &Entries, now: u64, letters: &mut Letters) {
         let of_stream = self.streams.get_mut(&stream);
         if let Some(id) = of_stream.and_then(|stream| stream.buckets.remove(entries)) {
@@ -355,7 +354,7 @@ impl QuotaBook {
         }
     }
 
-    /// Ends a holder: its leases run out, and then other holders can have its share.
+    /// Removes a holder. Its leases run out, and then other holders can have its share.
     fn end(&mut self, id: u64, now: u64, letters: &mut Letters) {
         let Some(holder) = self.holders.remove(&id) else { return };
         self.bytes -= bytes_of(&holder.entries);
@@ -364,7 +363,7 @@ impl QuotaBook {
         self.write(actions, letters);
     }
 
-    /// Turns actions of a pool into parts of messages.
+    /// Turns actions of a pool into parts of messages, and adds them to `letters`.
     fn write(&mut self, actions: Vec<HolderAction>, letters: &mut Letters) {
         for HolderAction { holder: id, action } in actions {
             let Some(holder) = self.holders.get(&id) else { continue };

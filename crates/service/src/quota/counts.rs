@@ -9,7 +9,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-/// Totals and present numbers of all quotas.
+/// The totals of all quotas since the start, and their present numbers.
 #[derive(Debug, Default)]
 pub(crate) struct QuotaCounts {
     pub(super) streams: QuotaCount,
@@ -27,17 +27,17 @@ pub(super) struct QuotaCount(AtomicU64);
 
 impl QuotaCount {
     pub(super) fn add(&self, by: u64) {
-        // Relaxed, here and below: each number stands by itself, and no memory is published with it.
+        // Relaxed, like all accesses here: each number stands by itself, and no memory is published with it.
         self.0.fetch_add(by, Ordering::Relaxed);
     }
 
     pub(super) fn set(&self, to: usize) {
-        // Relaxed: as in `add`.
+        // Relaxed, for the reason in `add`.
         self.0.store(to as u64, Ordering::Relaxed);
     }
 
     fn get(&self) -> u64 {
-        // Relaxed: as in `add`.
+        // Relaxed, for the reason in `add`.
         self.0.load(Ordering::Relaxed)
     }
 }

@@ -6,17 +6,17 @@ use super::allowance::SECOND;
 /// this time.
 pub(crate) const TIME_TO_LIVE_S: u64 = 10;
 
-/// The maximum time that a message takes between Envoy and this service, in nanoseconds.
+/// The maximum time, in nanoseconds, that a message is assumed to take between Envoy and this service.
 pub(super) const DELAY: u64 = SECOND;
 
 /// The maximum time for which a lease may be in force after it was sent, in nanoseconds.
 pub(super) const IN_FORCE: u64 = TIME_TO_LIVE_S * SECOND + DELAY;
 
-/// The weight of the earlier demand, in nanoseconds: it weighs as much as a report over this time. Envoy reports every
-/// 5 s.
+/// The weight of the earlier demand in the average, in nanoseconds: it counts as much as a report that covers this
+/// time. Envoy's reports cover 5 s.
 const MEMORY: u64 = SECOND;
 
-/// The share of an Envoy: a token bucket with the fill interval of the pool's allowance.
+/// The share of an Envoy: a token bucket, filled at the fill interval of the pool's allowance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Share {
     pub(crate) per_fill: u32,
@@ -41,16 +41,17 @@ pub(super) struct Holder {
     pub(super) asked: u64,
     pub(super) measured: u64,
     pub(super) reported: u64,
-    /// Whether the last report had denials.
+    /// Whether the last report contained denials.
     pub(super) denies: bool,
     /// All leases that may be in force, the newest last.
     pub(super) leases: Vec<ShareLease>,
-    /// Set if no message can reach the holder: its stream has closed, or it has not come back after a restart. Its
-    /// leases may still be in force.
+    /// Set if no message can reach the holder: its stream has closed, it was abandoned, or it has not come back after a
+    /// restart. Its leases may still be in force.
     pub(super) is_gone: bool,
-    /// Whether the last message about its newest lease has arrived or is certain to arrive.
+    /// Whether the last message about the newest lease has arrived or is certain to arrive.
     pub(super) is_sure: bool,
-    /// The holder gets no lease before this time, because it may still have a lease that is not known to be its own.
+    /// The holder gets no lease before this time, because it may still have a lease from before a restart, and the
+    /// service does not know whose lease that is.
     pub(super) from: u64,
 }
 
@@ -70,7 +71,7 @@ impl Holder {
         }
     }
 
-    /// The highest rate that may be in force.
+    /// The highest rate among the leases that may be in force.
     pub(super) fn rate(&self) -> u32 {
         self.leases.iter().map(|lease| lease.share.per_fill).max().unwrap_or(0)
     }
@@ -79,8 +80,7 @@ impl Holder {
         (self.reported, self.denies) = (now, denied > 0);
         self.asked = self.asked.saturating_add(allowed).saturating_add(denied);
         let elapsed = now - self.measured;
-        // Envoy sometimes reports early, after a time too short to measure a rate. The first report covers no time at
-        // all.
+        // Envoy sometimes reports early, after a time too short to measure a rate. The first report covers no time.
         if is_first || elapsed < SECOND / 4 {
             return;
         }
@@ -95,7 +95,7 @@ impl Holder {
         (self.asked, self.measured) = (0, now);
     }
 
-    /// Forgets leases that have certainly been replaced when a report arrives at `now`.
+    /// Forgets the leases of which a report that arrives at `now` proves that they have been replaced.
     pub(super) fn acknowledge(&mut self, now: u64) {
         let arrived = |lease: &ShareLease| now >= lease.since.saturating_add(2 * DELAY);
         let newest = self.leases.iter().rposition(arrived).unwrap_or(0);

@@ -1,8 +1,8 @@
 //! Envoy's rate limit quota service: Envoys limit by themselves, and the service assigns them shares of the limits.
 //!
 //! An Envoy groups its requests into buckets, each a map of names and values, and reports how many it has let through
-//! and denied. A bucket is a descriptor whose entries are in the order of their names; the limit of the rule that it
-//! matches is divided among all Envoys with such a bucket: see [`pool`].
+//! and denied. A bucket is treated as a descriptor whose entries are in the order of their names. The limit of the rule
+//! that it matches is divided among all Envoys that report this bucket: see [`pool`].
 
 mod actions;
 mod allowance;

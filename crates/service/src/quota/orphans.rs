@@ -1,4 +1,4 @@
-//! Assignments of an earlier service whose Envoys have not come back yet.
+//! Orphans: assignments of an earlier service whose Envoys have not come back yet.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -12,8 +12,8 @@ pub(super) type Orphans = HashMap<(IpAddr, String), OrphansOf>;
 /// The orphans of one address and domain.
 #[derive(Debug, Default)]
 pub(super) struct OrphansOf {
-    /// True if all orphans belonged to one stream. The next stream from this address is then taken for a stream of the
-    /// same Envoy.
+    /// True if all these orphans belonged to one stream. The next stream from this address is then assumed to belong to
+    /// the same Envoy.
     pub(super) is_alone: bool,
     pub(super) buckets: HashMap<Entries, Orphan>,
 }
@@ -21,7 +21,7 @@ pub(super) struct OrphansOf {
 /// An assignment of one bucket that an Envoy may still hold.
 #[derive(Clone, Debug)]
 pub(super) struct Orphan {
-    /// The holder in the pool.
+    /// The number of its holder in the pool.
     pub(super) id: u64,
     pub(super) limit: LimitKey,
     pub(super) until: u64,
@@ -33,7 +33,8 @@ pub(super) enum Predecessor {
     None,
     /// The bucket belonged to this holder.
     Known(u64),
-    /// Several streams from its address had leases, which are over at this time at the latest.
+    /// The bucket belonged to one of several holders, because several streams from the address had leases. All of these
+    /// leases are over at `until`.
     OneOfSeveral {
         until: u64,
     },

@@ -1,59 +1,59 @@
-//! [`Pool`]: one limit, divided among the Envoys that ask for it. The pool depends on reports and times alone, and has
-//! no clock, no lock and no messages.
+//! [`Pool`]: one limit, divided among the Envoys that ask for it. Reports and times are the only input of a pool: it
+//! reads no clock, takes no lock and sends no messages.
 //!
 //! # What is divided
 //! The limit is a token bucket: `K` tokens in each `F` seconds, of which `B` can be saved. A *lease* is an assignment
-//! to one Envoy: a token bucket of `k` tokens in `F` seconds that holds at most `b`, and that Envoy fills with `b` when
-//! the lease begins. An Envoy has one lease in force at a time, but for a while this service does not know which.
+//! to one Envoy: a token bucket that gains `k` tokens in `F` seconds and holds at most `b`. Envoy puts `b` tokens into
+//! it when the lease begins. An Envoy has one lease in force at a time. After a new lease was sent, this service does
+//! not know for a while which of the two is in force.
 //!
 //! # The bound
 //! Over any time t all Envoys together let through at most `t * K / F + B`. This follows from three rules:
 //!
-//! * Each holder is counted with the highest rate among its leases that may be in force. The sum over all holders is at
-//!   most `K`. The rest of `K` is saved in `stored`.
-//! * The `b` of a lease is paid from `stored` when it is given.
-//! * `stored` and all `b` that may be in force together are at most `B`.
+//! * The rate of a holder is the highest `k` among its leases that may be in force. The sum of these rates is at most
+//!   `K`. The rest of `K` is saved in `stored`.
+//! * When a lease is given, its `b` is taken from `stored`.
+//! * The sum of `stored` and of the `b` of all leases that may be in force is at most `B`.
 //!
 //! So the tokens that Envoys hold were saved before, and no token is counted both in `stored` and at an Envoy.
 //!
 //! # When a lease is over
-//! The time to live of a lease begins when it arrives at Envoy. The one assumption is that a message takes at most
-//! [`DELAY`]. A lease may be in force
+//! The time to live of a lease begins when it arrives at Envoy. The only assumption is that a message takes at most
+//! [`DELAY`]. A lease may be in force until the first of these times:
 //!
-//! * until its time to live and `DELAY` have passed since it was last sent. A stream that closes changes nothing: Envoy
-//!   goes on with the lease that it has;
-//! * or until a report arrives at least two `DELAY`s after the lease's successor was sent: then the successor had
-//!   arrived before the report left. Before that report, the higher rate of the two leases is counted, and the `b` of
-//!   both.
+//! * Its time to live and `DELAY` have passed since it was last sent. The close of the stream does not end the lease:
+//!   Envoy goes on with it.
+//! * A report arrives at least two `DELAY`s after the lease's successor was sent: then the successor had arrived before
+//!   the report left. Until that report, the higher rate of the two leases is counted, and the `b` of both.
 //!
 //! So when one Envoy gets less, another cannot get more until the smaller lease is known to be in force.
 //!
 //! If an assignment arrives after the previous one has ended, Envoy fills its bucket again, even if the two are equal.
-//! So a lease is prolonged only as long as the prolongation is certain to arrive in time. After that it is a new lease,
-//! and its `b` is paid again.
+//! So a lease is prolonged only while the message is certain to arrive before the lease ends. Later a new lease is
+//! given, and its `b` is taken from `stored` again.
 //!
 //! # Over a restart
-//! When a service stops, it assigns nothing any more and saves its pools ([`Pool::saved`]). The next service begins
-//! with them ([`Pool::restored`]). Old leases are counted until they are over, like the leases of closed streams. The
+//! When a service stops, it assigns nothing any more and saves its pools ([`Pool::saved`]). The next service restores
+//! these pools ([`Pool::restored`]). Old leases are counted until they are over, like the leases of closed streams. The
 //! next service decides which new stream belongs to an Envoy that was there before, and that stream takes over the old
-//! holder. This needs a second assumption: *if one stream was open from an address, the next stream from there belongs
-//! to the same Envoy*. If this is wrong, an old lease is in force without being counted, for at most `IN_FORCE`. Envoys
-//! then let through more than the bound: the rate of that lease during this time, and its `b` once. If several streams
-//! were open from an address, nothing is assumed about them. The length of the restart is measured by the system's
-//! clock, so this clock has to be right.
+//! holder. This needs a second assumption: *if only one stream was open from an address, the next stream from there
+//! belongs to the same Envoy*. If this is wrong, an old lease is in force without being counted, for at most
+//! `IN_FORCE`. Envoys can then exceed the bound by the rate of that lease during this time, and by its `b` once. If
+//! several streams were open from an address, nothing is assumed about them. The length of the restart is measured by
+//! the system's clock, so this clock has to be right.
 //!
-//! The close of a stream is a message, too. So if a lease was last sent at least two `DELAY`s before the end, on a
-//! stream that was still open at the end, it has arrived, and can be prolonged. A lease that was sent later may be
-//! lost. It is counted, with all earlier leases, until a report shows that a new lease, whose `b` is paid, has replaced
-//! it.
+//! The close of a stream is a message, too. So a lease has arrived, and can be prolonged, if it was last sent at least
+//! two `DELAY`s before the service stopped, on a stream that was still open then. A lease that was sent later may be
+//! lost. It is counted, with all earlier leases, until a report shows that a new lease has replaced it. The `b` of the
+//! new lease is taken from `stored`.
 //!
 //! # How the limit is divided
 //! Each holder gets a share in proportion to the requests that it has reported, allowed or not. The share is at least a
 //! twentieth of an equal share, so that an Envoy whose clients come back can report their requests. Before its second
-//! report, a holder gets an equal share. A share changes only if it is off by more than a twentieth, because Envoy
-//! begins with a full bucket after each change. One thirty-second of the rate is not given out but saved, for such
-//! changes, and for Envoys that deny: they get saved tokens as a new full bucket. A holder that does not report for a
-//! time to live is abandoned.
+//! report, a holder gets an equal share. A share changes only if the new share differs by more than a twentieth,
+//! because Envoy begins with a full bucket after each change. One thirty-second of the rate is not given out but saved.
+//! It pays for such changes, and for Envoys that deny requests: an Envoy that denies gets saved tokens as a new full
+//! bucket. A holder that does not report for a whole time to live is abandoned.
 
 use super::allowance::{Allowance, SECOND};
 use super::holder::{DELAY, Holder, IN_FORCE, Share, ShareLease, TIME_TO_LIVE_S};
@@ -65,8 +65,8 @@ mod tests;
 /// One part in `SAVED` of the rate is not given out.
 const SAVED: u32 = 32;
 
-/// A share stays if it is off by less than one part in `TOLERANCE` of itself, or by less than one part in ten times
-/// `TOLERANCE` of the rate that can be given.
+/// A share stays as it is unless the new share differs by more than one part in `TOLERANCE` of the larger of the two,
+/// and by more than one part in ten times `TOLERANCE` of the rate that can be given.
 const TOLERANCE: u64 = 20;
 
 /// The least share is one part in `LEAST` of an equal share.
@@ -78,7 +78,7 @@ const MAX_LEASES: usize = 3;
 /// A message to a holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// The share, new or as before, is in force for a time to live from now on.
+    /// The share, changed or not, is in force for a time to live from now on.
     Assign(Share),
     /// The service has forgotten the holder.
     Abandon,
@@ -91,11 +91,13 @@ pub(crate) struct HolderAction {
     pub(crate) action: Action,
 }
 
-/// A limit and its holders. Times are nanoseconds of one clock; a time before the last one is taken for the last one.
+/// A limit and its holders. Times are nanoseconds of one clock. A time that is earlier than the one before it counts as
+/// equal to it.
 #[derive(Debug)]
 pub(crate) struct Pool {
     allowance: Allowance,
-    /// Saved tokens, in units of `1 / (F * 10^9)` tokens: a rate of `k` is `k` units per nanosecond.
+    /// Saved tokens, in units of `1 / (F * 10^9)` tokens. In these units a rate of `k` tokens in `F` seconds is `k` per
+    /// nanosecond.
     stored: u128,
     at: u64,
     /// Nothing is given before this time, because earlier leases may be in force.
@@ -125,7 +127,7 @@ impl Pool {
         self.allowance
     }
 
-    /// Goes on under another limit. Leases under the old limit end first; then shares are given anew.
+    /// Replaces the limit. New shares are given after all leases under the old limit have ended.
     pub(crate) fn change(&mut self, allowance: Allowance, now: u64) {
         self.advance(now);
         let leases = self.holders.iter().flat_map(|holder| &holder.leases);
@@ -141,8 +143,8 @@ impl Pool {
         *self = pool;
     }
 
-    /// Takes a holder's report of the requests since its last report. Returns the messages to holders, in the order of
-    /// sending.
+    /// Takes a holder's report of the requests since its last report. Returns the messages to holders, in the order in
+    /// which they must be sent.
     pub(crate) fn report(
         &mut self,
         now: u64,
@@ -158,14 +160,14 @@ impl Pool {
             self.holders.len() - 1
         });
         let holder = &mut self.holders[place];
-        // A holder from before a restart may be coming back.
+        // A holder from before a restart is gone until its first report.
         holder.is_gone = false;
         holder.report(now, allowed, denied, found.is_none());
         holder.acknowledge(now);
         self.settle(Some(id))
     }
 
-    /// Notes that a holder's stream has closed: no message can reach it, and its leases run out.
+    /// Records that a holder's stream has closed, so that no message can reach the holder. Its leases run out.
     pub(crate) fn close(&mut self, now: u64, id: u64) -> Vec<HolderAction> {
         self.advance(now);
         for holder in self.holders.iter_mut().filter(|holder| holder.id == id) {
@@ -193,7 +195,7 @@ impl Pool {
         actions
     }
 
-    /// Whether forgetting the pool would change nothing.
+    /// Whether a new pool would be equal to this one, so that this one can be dropped.
     pub(crate) fn is_idle(&self) -> bool {
         self.holders.is_empty()
             && self.at >= self.from
@@ -213,9 +215,9 @@ impl Pool {
         self.holders.iter().map(Holder::rate).fold(0, u32::saturating_add)
     }
 
-    /// Saves the rate that was not given, up to the maximum, and forgets leases that are over. A lease that ended since
-    /// the last call is counted up to `now`, which is more than it used. Before `from` no rate is saved, since earlier
-    /// leases may use it.
+    /// Saves the tokens of the rate that is not given out, up to the maximum, and forgets leases that are over. A lease
+    /// that ended since the last call is counted up to `now`, which can only save less. Before `from` nothing is saved,
+    /// since earlier leases may use the rate.
     fn advance(&mut self, now: u64) {
         let elapsed = now.saturating_sub(self.at.max(self.from));
         self.at = self.at.max(now);
@@ -239,7 +241,7 @@ impl Pool {
         let weights = self.weights();
         let all: u128 = weights.iter().map(|weight| u128::from(*weight)).sum();
         let mut given = self.given();
-        // Shares that get smaller come first, since they need tokens but no free rate.
+        // Shares that become smaller come first, since a smaller share needs tokens from `stored` but no free rate.
         for is_more in [false, true] {
             for (place, weight) in weights.iter().enumerate().filter(|(_, weight)| **weight > 0) {
                 let part = |of: u128| of * u128::from(*weight) / all.max(1);
@@ -260,7 +262,7 @@ impl Pool {
         self.allowance.per_fill - self.allowance.per_fill.div_ceil(SAVED)
     }
 
-    /// The weight of each holder; 0 for holders that are gone or may not get a lease yet.
+    /// The weight of each holder: 0 if the holder is gone or may not get a lease yet.
     fn weights(&self) -> Vec<u64> {
         let here = || self.holders.iter().filter(|holder| !holder.is_gone);
         let known = here().filter_map(|holder| holder.demand);
@@ -276,17 +278,18 @@ impl Pool {
         self.holders.iter().map(weight).collect()
     }
 
-    /// The rate for a holder that should have this part, or less if too little is free.
+    /// The rate for a holder that is to have the rate `part`. It is less than that if too little is free.
     fn wanted(&self, holder: &Holder, part: u128, given: u32) -> u32 {
         let part = u32::try_from(part).unwrap_or(u32::MAX);
         let free = self.max_given().saturating_sub(given);
-        // Half of the free rate is left for a holder that may come before this one's demand is known.
+        // Until a holder's demand is known, it gets at most half of the free rate, so that something is left for the
+        // next new holder.
         let free = if holder.demand.is_none() { free.div_ceil(2) } else { free };
         part.min(holder.rate().saturating_add(free))
     }
 
-    /// The tokens of a new bucket for this holder, and whether they are enough to give this holder a new bucket because
-    /// it denies. All buckets together get half of the saved tokens, or an eighth of the burst if that is more.
+    /// The tokens of a new bucket for this holder, and whether the holder gets this bucket because it denies and enough
+    /// tokens are saved. All buckets together get half of the saved tokens, or an eighth of the burst if that is more.
     fn wanted_tokens(&self, holder: &Holder, part: &impl Fn(u128) -> u128) -> (u32, bool) {
         let usual = part(u128::from(self.allowance.burst) / 8).max(1);
         let saved = part(self.stored / self.scale() / 2);
@@ -294,8 +297,8 @@ impl Pool {
         (tokens, holder.denies && saved >= 2 * usual)
     }
 
-    /// Gives a holder this rate if it differs enough from the current rate and the bucket can be paid; otherwise
-    /// prolongs the current lease.
+    /// Gives a holder a lease with the rate `wanted`, if it differs enough from the current rate and `stored` has the
+    /// tokens for the bucket. Otherwise prolongs the current lease.
     fn serve(
         &mut self,
         place: usize,
@@ -307,7 +310,7 @@ impl Pool {
         let (at, cost) = (self.at, self.tokens(max_tokens));
         let tolerated = u64::from(self.max_given()) / (10 * TOLERANCE);
         let holder = &mut self.holders[place];
-        // Whether a message sent now certainly arrives before the lease can be over at Envoy.
+        // Whether a message that is sent now is certain to arrive before the lease ends at Envoy.
         let is_sure = holder.is_sure;
         let in_time = |lease: &ShareLease| is_sure && at.saturating_add(2 * DELAY) < lease.until;
         #[cfg(test)]
@@ -315,8 +318,8 @@ impl Pool {
             |lease: &ShareLease| in_time(lease) || self.fault == Some(tests::Fault::IsLate);
         let current = holder.leases.last().filter(|lease| in_time(lease)).map(|lease| lease.share);
         let mut share = Share { per_fill: wanted, max_tokens };
-        // A smaller share is sent at once. A larger share goes only to a holder that has just reported, or waits for
-        // its first lease.
+        // A smaller share is sent at once. A larger share is sent only to a holder that has just reported or has no
+        // lease.
         let is_reporter = reporter == Some(holder.id);
         let is_due = match current {
             None => is_reporter || holder.leases.is_empty(),
@@ -324,7 +327,7 @@ impl Pool {
                 let (one, other) = (u64::from(wanted), u64::from(current.per_fill));
                 let off = one.abs_diff(other);
                 let is_off = off > tolerated && off * TOLERANCE > one.max(other);
-                // Envoy takes an equal bucket for the current one, and would not fill it.
+                // Envoy would treat an equal bucket as the current one, and not fill it, so the new bucket must differ.
                 share.per_fill -= u32::from(share == current && wanted > 1);
                 let is_wanted = is_off && (is_reporter || one < other);
                 (is_wanted || has_plenty && is_reporter) && share != current
@@ -335,13 +338,14 @@ impl Pool {
             #[cfg(test)]
             tests::plant(self.fault, &mut self.stored, cost, &mut holder.leases);
             holder.leases.push(ShareLease { share, since: at, until: at.saturating_add(IN_FORCE) });
-            // The holder's denials were under the previous lease.
+            // The reported denials happened under the previous lease.
             (holder.denies, holder.is_sure) = (false, true);
             return Some(HolderAction { holder: holder.id, action: Action::Assign(share) });
         }
         let id = holder.id;
         let lease = holder.leases.last_mut().filter(|_| is_reporter && current.is_some())?;
-        // Not every report prolongs the lease: reports may come each second, or more often.
+        // A lease with more than three quarters of its time left is not prolonged, because reports may come each second
+        // or more often.
         if lease.until.saturating_sub(at) > IN_FORCE - IN_FORCE / 4 {
             return None;
         }

@@ -1,4 +1,4 @@
-//! Reads reports: finds the rule that limits a bucket, or why a report is refused.
+//! Reads reports: finds the rule that limits a bucket, or the reason to refuse a report.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::allowance::Allowance;
 use crate::protocol::quota::BucketId;
 use crate::protocol::quota::rate_limit_quota_usage_reports::BucketQuotaUsage;
 
-/// The names and values of a bucket, in the order of the names.
+/// The names and values of a bucket, sorted by name.
 pub(super) type Entries = Arc<[(String, String)]>;
 
 /// The identity of a limit.
@@ -24,10 +24,10 @@ pub(super) struct LimitParts {
     pub(super) key: Box<[u8]>,
 }
 
-/// How a bucket is limited.
+/// The limit on a bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Judgement {
-    /// Nothing limits it: no rule matches, or the rule is unlimited or in shadow mode.
+    /// Nothing limits the bucket: no rule matches, or the rule is unlimited or in shadow mode.
     Free,
     /// The rule admits nothing, because its limit is 0.
     Closed,
@@ -35,8 +35,8 @@ pub(super) enum Judgement {
     Shared(LimitKey, Allowance),
 }
 
-/// The entries of the `n`th bucket of a message. `None` if a value is not UTF-8. Envoy sends any bytes that a header
-/// contains, but if a response has such a value, Envoy takes the response for broken and ends the stream.
+/// The entries of the `n`th bucket of a message. `None` if a value is not UTF-8. Envoy itself sends whatever bytes a
+/// header contains. But if a response contains such a value, Envoy treats the response as broken and ends the stream.
 pub(super) fn entries(usage: &BucketQuotaUsage, n: usize) -> Result<Option<Entries>, Status> {
     let bad = |what: &str| {
         Status::invalid_argument(format!(
@@ -60,7 +60,7 @@ pub(super) fn entries(usage: &BucketQuotaUsage, n: usize) -> Result<Option<Entri
     Ok(Some(entries.into()))
 }
 
-/// Finds how the rules in force limit a bucket.
+/// Finds the limit that the rules in force set on a bucket.
 pub(super) fn judge(
     maker: &DecisionMaker,
     domain: &str,
@@ -70,7 +70,7 @@ pub(super) fn judge(
     let pairs: Vec<DescriptorEntry<'_>> =
         entries.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let descriptors = [Descriptor::new(&pairs)];
-    // Nothing is charged here: assignments are paid when they are given.
+    // This charges nothing: the tokens of an assignment are taken from the pool when the assignment is given.
     let request = Request::new(domain, &descriptors);
     let judgement = maker.with_claims(&request, |claims| {
         let claim = claims.first()?;

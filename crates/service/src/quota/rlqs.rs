@@ -19,11 +19,11 @@ use crate::service::Service;
 #[derive(Clone, Debug)]
 pub(crate) struct Rlqs {
     pub(crate) service: Arc<Service>,
-    /// True when the service stops. Streams end then, since they would otherwise go on for ever.
+    /// True when the service stops. Streams end then, because Envoy would keep them open for ever.
     pub(crate) stopped: watch::Receiver<bool>,
 }
 
-/// Closes a stream when its task ends, for whatever reason.
+/// Closes a stream when this is dropped, however the stream's task ends.
 struct OpenStream<'q> {
     quotas: &'q Quotas,
     id: u64,
@@ -35,7 +35,7 @@ impl Drop for OpenStream<'_> {
     }
 }
 
-/// Lets time pass for quotas, until the service stops.
+/// Tells the quotas each second that time has passed, until the service stops.
 pub(crate) async fn keep_time(service: Arc<Service>, mut stopped: watch::Receiver<bool>) {
     let mut seconds = tokio::time::interval(Duration::from_secs(1));
     seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -56,14 +56,14 @@ impl RateLimitQuotaService for Rlqs {
         request: Request<Streaming<RateLimitQuotaUsageReports>>,
     ) -> Result<Response<Self::StreamRateLimitQuotasStream>, Status> {
         if self.service.shared.is_some() {
-            // Several services would each give out the whole limit.
+            // Several services that share a Redis would each give out the whole limit.
             return Err(Status::failed_precondition(
                 "quotas are not given out while limits are kept in Redis; let Envoys have them from one service \
                  without --redis, or ask for each request (ShouldRateLimit)",
             ));
         }
         let peer = request.extensions().get().map(|PeerAddress(address)| address.to_canonical());
-        // Every connection has an address.
+        // The default is never used, because every connection has an address.
         let address = peer.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
         let OpenedStream { id, answers } = self.service.quotas.open(address)?;
         let (service, stopped) = (Arc::clone(&self.service), self.stopped.clone());
@@ -84,7 +84,7 @@ async fn listen(
             report = reports.message() => report,
             _ = stopped.wait_for(|stopped| *stopped) => return,
         };
-        // Envoy may also break a stream off without closing it.
+        // An error means that Envoy has broken the stream off without closing it.
         let Ok(Some(report)) = report else { return };
         if let Err(status) = open.quotas.report(&service.maker, id, &report) {
             tracing::warn!("a quota stream is refused: {}", status.message());

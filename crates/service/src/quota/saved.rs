@@ -1,10 +1,11 @@
-//! [`SavedQuotas`]: the assignments that Envoys hold when a service stops, for the service that starts next.
+//! [`SavedQuotas`]: the assignments that Envoys hold when a service stops, saved for the service that starts next.
 //!
 //! # The file
-//! It contains `TOLLQUOT`, the version (4 bytes), messages of Protocol Buffers, each after its length, and the CRC-32
-//! of all of that (4 bytes). The version and the CRC-32 are little endian. The first message is a [`SavedHead`]. Then
-//! each limit has a [`SavedLimit`], followed by a [`SavedHolder`] for each bucket of an Envoy that may hold a part of
-//! it. Times are nanoseconds before or after the moment of writing. The head has this moment by the system's clock.
+//! The file contains `TOLLQUOT`, the version (4 bytes), messages of Protocol Buffers, each preceded by its length, and
+//! the CRC-32 of all bytes before it (4 bytes). The version and the CRC-32 are little endian. The first message is a
+//! [`SavedHead`]. Then each limit has a [`SavedLimit`], followed by a [`SavedHolder`] for each bucket of an Envoy that
+//! may hold a part of it. Times are nanoseconds before or after the moment of writing. The head contains this moment,
+//! as a time of the system's clock.
 
 use std::io::Read;
 
@@ -17,23 +18,23 @@ use super::holder::IN_FORCE;
 const MAGIC: [u8; 8] = *b"TOLLQUOT";
 const VERSION: u32 = 1;
 
-/// The maximum length of a message. The longest one has the names and values of one report.
+/// The maximum length of a message. The longest message contains the names and values of one report.
 const MAX_MESSAGE: usize = 4 << 20;
 
 /// The maximum length of the file, and of its contents in memory.
 const MAX_BYTES: usize = 128 << 20;
 
-/// The bytes that a message takes in memory besides its texts.
+/// The memory in bytes that a message takes besides its texts.
 const OVERHEAD: usize = 512;
 
-/// All limits that Envoys may hold parts of.
+/// All limits of which Envoys may hold a part.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SavedQuotas {
     pub(super) head: SavedHead,
     pub(super) pools: Vec<SavedPool>,
 }
 
-/// A limit and the buckets of Envoys that may hold parts of it.
+/// A limit, and the Envoys' buckets that may hold parts of it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct SavedPool {
     pub(super) limit: SavedLimit,
@@ -42,10 +43,10 @@ pub(super) struct SavedPool {
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct SavedHead {
-    /// The time of writing, by the system's clock.
+    /// The time of writing, as a time of the system's clock.
     #[prost(uint64, tag = "1")]
     pub(super) wall_ns: u64,
-    /// The time for which unknown assignments may still be in force.
+    /// The time for which assignments that the service did not know may still be in force.
     #[prost(uint64, tag = "2")]
     pub(super) from_ns: u64,
     #[prost(uint32, tag = "3")]
@@ -76,7 +77,8 @@ pub(super) struct SavedLimit {
     holders: u32,
 }
 
-/// A bucket of an Envoy. Its leases are saved as one lease, with the highest rate and the tokens of all of them.
+/// A bucket of an Envoy. Its leases are saved as one lease, with the highest of their rates and the sum of their
+/// tokens.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct SavedHolder {
     #[prost(uint32, tag = "1")]
@@ -86,7 +88,7 @@ pub(super) struct SavedHolder {
     /// The time for which the lease may still be in force.
     #[prost(uint64, tag = "3")]
     pub(super) left_ns: u64,
-    /// Whether Envoy certainly received this lease when it was last sent.
+    /// Whether Envoy is certain to have received the last message about this lease.
     #[prost(bool, tag = "4")]
     pub(super) is_sure: bool,
     #[prost(uint64, optional, tag = "5")]
@@ -94,10 +96,10 @@ pub(super) struct SavedHolder {
     /// The time since the demand was measured.
     #[prost(uint64, tag = "6")]
     pub(super) measured_ns: u64,
-    /// The address that its stream came from; empty if no stream was open.
+    /// The address that the bucket's stream came from; empty if no stream was open.
     #[prost(string, tag = "7")]
     pub(super) address: String,
-    /// Whether its stream was the only one from that address.
+    /// Whether the bucket's stream was the only stream from that address.
     #[prost(bool, tag = "8")]
     pub(super) is_alone: bool,
     /// The names and values of the bucket, alternating; empty if no stream was open.
@@ -148,7 +150,7 @@ impl SavedQuotas {
     }
 
     /// # Errors
-    /// The file cannot be read, or it differs from what was written.
+    /// The file cannot be read, or it is damaged.
     pub(crate) fn read(reader: impl Read) -> Result<Self, StateError> {
         let mut bytes = Vec::new();
         reader.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;

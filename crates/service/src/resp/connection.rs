@@ -12,11 +12,12 @@ use crate::listen::{FIRST_REQUEST_WITHIN, Io};
 use crate::metrics::Protocol;
 use crate::service::Service;
 
-/// The time for which a connection may be idle. It is long, because clients keep connections in pools. It is bounded,
-/// because a client that died would otherwise not be noticed.
+/// The time for which a connection may be idle. It is long, because clients keep connections in pools. It has a bound,
+/// because nothing else shows that a client has died.
 pub(super) const IDLE: Duration = Duration::from_secs(300);
 
-/// A client is given this long to send the rest of a request that it has begun, and as long to take its answers.
+/// The time that a client has to send the rest of a request that it has begun, and also the time that it has to take
+/// its answers.
 pub(super) const WITHIN: Duration = Duration::from_secs(5);
 
 /// The size of each of a connection's two buffers, while no request or answer needs more.
@@ -40,21 +41,21 @@ pub(super) async fn serve(
         heard: Instant::now(),
         idle: FIRST_REQUEST_WITHIN,
     };
-    // Both are kept over all waits, so that only the first wait registers them.
+    // Both futures are kept over all waits, so that they are registered with the runtime only once.
     let (mut stopped, mut alarm) = (pin!(stopped), pin!(sleep(FIRST_REQUEST_WITHIN)));
     while connection.wait(stopped.as_mut(), alarm.as_mut()).await {
         match connection.answer().await {
             After::Wait => {}
             After::Close => break,
-            // The connection is reset, because closing it in order would mean to go on reading.
+            // The connection is dropped, which resets it. An orderly close would have to go on reading.
             After::Reset => return,
         }
     }
-    // The client may have left already.
+    // An error means that the client has already left.
     let _ = connection.io.shutdown().await;
 }
 
-/// The next step of a connection after its answers.
+/// The next step of a connection after the input was answered.
 enum After {
     Wait,
     Close,
@@ -82,7 +83,7 @@ impl RespConnection<'_> {
         mut alarm: Pin<&mut Sleep>,
     ) -> bool {
         if self.input.len() == self.input.capacity() {
-            // A request is refused before it gets larger than twice the maximum size.
+            // The buffer stays bounded, because a request is refused as soon as it exceeds the maximum size.
             self.input.reserve(self.input.capacity());
         }
         let end = self.heard + if self.input.is_empty() { self.idle } else { WITHIN };
@@ -94,7 +95,7 @@ impl RespConnection<'_> {
                 biased;
                 read = self.io.read_buf(&mut self.input) => return read.is_ok_and(|bytes| bytes > 0),
                 () = stopped.as_mut() => return false,
-                // The alarm may have been set before the last request.
+                // The alarm may be early, because it may have been set before the last request.
                 () = alarm.as_mut() => {
                     if end <= Instant::now() {
                         self.io.time_out();
@@ -144,7 +145,7 @@ impl RespConnection<'_> {
         self.service.metrics.requests.answered_many(Protocol::Resp, outcomes, took);
     }
 
-    /// Sends all answers in one write; returns whether the client has taken them.
+    /// Sends all answers together; returns whether the client has taken them.
     async fn send(&mut self) -> bool {
         if self.output.is_empty() {
             return true;

@@ -16,7 +16,7 @@ use crate::observe::{DeniedFrom, InWords};
 use crate::service::Service;
 use crate::wire::{tell, whole_seconds};
 
-/// The server that defines a command whose requests bring their limit along.
+/// The server whose command is imitated. Requests of these commands bring their limit along.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
     /// `CL.THROTTLE` of redis-cell: `max_burst` units come in addition to the first, and 1 means denied.
@@ -48,7 +48,7 @@ impl Dialect {
         let reset = seconds(answer.reset_after);
         let numbers = match self {
             Self::RedisCell => [i64::from(limited), wait.unwrap_or(-1), reset],
-            // The wait is 0 if the request was admitted, and -1 if it never fits.
+            // The wait is 0 if the request was admitted, and -1 if its cost can never fit.
             Self::Throttlecrab => [i64::from(!limited), reset, wait.unwrap_or(-i64::from(limited))],
         };
         let [first, fourth, fifth] = numbers;
@@ -95,7 +95,7 @@ pub(super) fn throttle<'a>(
     Ok(if answer.is_allowed { RequestOutcome::Allowed } else { RequestOutcome::OverLimit })
 }
 
-/// Logs, at most once a minute, that there are too many different limits.
+/// Makes the refusal of a request. If there are too many different limits, it also logs that, at most once a minute.
 fn refused<'a>(error: RequestError) -> RespRefusal<'a> {
     if let RequestError::TooManyPaces { most, report: Some(requests) } = error {
         tracing::warn!(
@@ -121,7 +121,7 @@ fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Whole seconds. A millisecond or more is rounded up, as redis-cell does.
+/// Whole seconds. A rest of at least a millisecond is rounded up, as in redis-cell.
 fn seconds(wait: Duration) -> i64 {
     signed(wait.as_secs() + u64::from(wait.subsec_millis() > 0))
 }
@@ -133,14 +133,13 @@ pub(super) enum ByRules {
     Peek,
 }
 
-/// The result of a command by rules: an outcome, or a request that the store has to decide.
+/// The result of a command that asks the rules: an outcome, or a request that the store has to decide.
 pub(super) enum RulesAsked {
     Answered(RequestOutcome),
     InStore(StoreRequest),
 }
 
-/// A request that the store has to decide. It owns its texts, since the words of the command are gone when the store
-/// answers.
+/// A request that the store has to decide. It owns its texts, because the input is already gone when the store answers.
 #[derive(Debug)]
 pub(super) struct StoreRequest {
     domain: String,
@@ -173,7 +172,7 @@ impl StoreRequest {
         shared.decide(maker, &request, self.purpose).await.map(|(answer, _)| answer)
     }
 
-    /// Whether a denial is logged: a peek is none.
+    /// Whether a denial of this request is logged. For a peek it is not, since a peek denies nothing.
     pub(super) fn is_logged(&self) -> bool {
         self.purpose != Purpose::Peek
     }
@@ -242,7 +241,7 @@ fn text<'a>(name: &'static str, found: &'a [u8]) -> Result<&'a str, RespRefusal<
     std::str::from_utf8(found).map_err(|_| RespRefusal::Text { name, found })
 }
 
-/// Writes five numbers as for `CL.THROTTLE`, and the name of the limit. Numbers that no limit gives are -1.
+/// Writes five numbers, as for `CL.THROTTLE`, and the name of the limit. Without a limit the last four numbers are -1.
 pub(super) fn write(answer: &Answer, out: &mut Vec<u8>) -> RequestOutcome {
     tell(answer);
     let is_allowed = answer.is_allowed();

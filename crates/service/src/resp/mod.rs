@@ -1,5 +1,5 @@
-//! Redis' protocol, for any Redis client, whose requests may be pipelined: limits that come with requests, as
-//! redis-cell and throttlecrab have them, and limits of rules.
+//! Redis' protocol, for any Redis client. Requests may be pipelined. A request may bring its limit along, as with
+//! redis-cell and throttlecrab, or ask for the limits of rules.
 //!
 //! | Command | Answer |
 //! |---|---|
@@ -10,11 +10,11 @@
 //! | `PING`, `ECHO`, `HELLO`, `AUTH`, `SELECT 0`, `CLIENT SETNAME`, `CLIENT SETINFO`, `COMMAND`, `INFO`, `QUIT` | as in Redis |
 //!
 //! # Bounds
-//! A request has at most 128 words and 72 KiB. All complete requests in a read are decided, and their answers are sent
-//! in one write. When 16 KiB of answers wait, they are sent before further requests are decided. A connection is closed
-//! if its client does not take the answers within 5 s, if its first request does not arrive within 30 s, if a request
-//! that has begun is not complete within 5 s, or if it is idle for 300 s. At most 10,000 connections are open at a
-//! time. The buffers of a connection have 32 KiB together, and at most 240 KiB while a client sends the largest
+//! A request has at most 128 words and 72 KiB. All requests that a read completes are decided, and their answers are
+//! sent in one write. When 16 KiB of answers wait, they are sent before further requests are decided. A connection is
+//! closed if its client does not take the answers within 5 s, if its first request does not arrive within 30 s, if a
+//! request that has begun is not complete within 5 s, or if it is idle for 300 s. At most 10,000 connections are open
+//! at a time. The two buffers of a connection have 32 KiB together, and up to 240 KiB while a client sends the largest
 //! requests.
 
 mod connection;
@@ -42,7 +42,7 @@ struct RespShared {
     password: Option<Password>,
 }
 
-/// The password that a client must send first. It is never printed.
+/// The password that a client must send first. Its `Debug` does not print it.
 struct Password(String);
 
 impl Password {
@@ -72,7 +72,7 @@ pub(crate) async fn listen(
         let permit = Arc::clone(&clients.room).try_acquire_owned();
         move |io: Io| async move {
             match permit {
-                // The reserve is for health and metrics, which this protocol does not have.
+                // A connection of the reserve may only ask for health and metrics, which this protocol does not have.
                 Ok(_permit) if !io.is_reserved() => {
                     let password = of_resp.password.as_ref().map(Password::as_bytes);
                     connection::serve(io, &of_resp.service, password, stopped).await;
@@ -82,7 +82,7 @@ pub(crate) async fn listen(
         }
     };
     listen::accept(socket, shared, serve).await;
-    // All permits are free again when every connection has ended.
+    // All permits are free again when every connection has ended, so taking all of them waits for that.
     let _ = timeout(grace, clients.room.acquire_many(MAX_RESP_CONNECTIONS)).await;
 }
 
@@ -90,14 +90,15 @@ async fn refuse(mut io: Io, service: &Service) {
     service.clients.refuse();
     let told = async {
         io.write_all(b"-ERR max number of clients reached\r\n").await?;
-        // The connection is closed in order, since a reset because of unread input could lose the answer.
+        // The connection is shut down and not only dropped: with unread input that would reset it, and the answer could
+        // be lost.
         io.shutdown().await
     };
-    // The connection is closed even if the client does not take this answer.
+    // The connection is then closed, even if the client has not taken the answer.
     let _ = timeout(connection::WITHIN, told).await;
 }
 
-/// The answers to these bytes of a client, and whether its connection would then end. No connection is used.
+/// The answers to these bytes of a client, and whether its connection would end after them. Works without a connection.
 pub(crate) fn offline(service: &Service, mut input: &[u8]) -> (Vec<u8>, bool) {
     let mut session = session::Session::new(service, None, None);
     let mut all = Vec::new();

@@ -1,40 +1,42 @@
-//! Finds requests in the bytes that a client has sent, and the position of each argument, without copying.
+//! Finds requests in the bytes that a client has sent, and the positions of their words, without copying.
 //!
-//! A request is an array of bulk strings, or one line of words (an *inline* request, as typed in telnet). Only servers
-//! send other frames. The parsers of libraries read every frame into a tree. The parser of `redis-protocol` 6 is
-//! recursive, so 40 kB of `*1\r\n` overflow the 2 MiB stack of a worker. No library's parser reads inline requests. The
-//! parser here allocates nothing for a request, and knows one level of arrays. It takes a third to a half of the time
-//! that `redis-protocol` takes, and a fifteenth of the time of `redis`, which copies every word.
+//! A request is an array of bulk strings, or one line of words (an *inline* request, as typed in telnet). All other
+//! frames come only from servers. The parsers of libraries read every kind of frame into a tree. The parser of
+//! `redis-protocol` 6 is recursive, so 40 kB of `*1\r\n` overflow the 2 MiB stack of a worker. No library's parser
+//! reads inline requests. The parser here allocates nothing for a request, and accepts only one level of arrays. It
+//! takes a third to a half of the time of `redis-protocol`, and a fifteenth of the time of `redis`, which copies every
+//! word.
 
 use std::fmt;
 use std::ops::Range;
 
-/// The maximum number of words of a request, its command included: a descriptor of 32 entries needs 67.
+/// The maximum number of words of a request, its command included. The largest descriptor has 32 entries, and needs 67
+/// words.
 pub(super) const MAX_WORDS: usize = 128;
 
-/// The maximum size of a request: the keys and values that rules accept, and their framing.
+/// The maximum size of a request: enough for the largest keys and values that rules accept, and their framing.
 pub(super) const MAX_REQUEST_BYTES: usize = 72 << 10;
 
 /// The maximum length of an inline request.
 const MAX_INLINE_BYTES: usize = 4 << 10;
 
-/// The maximum length of a line that announces a length: a sign, and the digits of 64 bits.
+/// The maximum length of a line that announces a length: enough for a sign and the digits of 64 bits.
 const MAX_LENGTH_LINE: usize = 24;
 
-/// Bytes that are not a request. The connection cannot go on, because it is not known where the next request begins.
+/// Bytes that are not a request. The connection has to end, because nothing shows where the next request begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProtocolError {
-    /// A length of an array that is no number, or too large.
+    /// The length of an array is not a number, or too large.
     ArrayLength,
-    /// A length of a bulk string that is no number, negative, or too large.
+    /// The length of a bulk string is not a number, negative, or too large.
     BulkLength,
-    /// An array with something other than a bulk string.
+    /// An array contains something other than a bulk string.
     NoBulk(u8),
-    /// A bulk string that does not end where its length says.
+    /// A bulk string does not end where its length says.
     BulkEnd,
     TooLarge,
     InlineTooLong,
-    /// An inline request with quotes, which would have to be read as a shell does.
+    /// An inline request contains quotes. This parser does not read quoted words.
     InlineQuotes,
 }
 
@@ -61,8 +63,8 @@ impl fmt::Display for ProtocolError {
     }
 }
 
-/// The places of a request's words: its command and arguments. The vector is kept with the connection, so that a
-/// request allocates nothing.
+/// The positions of a request's words, which are its command and its arguments. The vector is kept with the connection,
+/// so that a request allocates nothing.
 #[derive(Debug, Default)]
 pub(super) struct WordPlaces(Vec<Range<usize>>);
 
@@ -88,13 +90,13 @@ impl<'a> Iterator for RequestWords<'a> {
 impl ExactSizeIterator for RequestWords<'_> {}
 
 impl WordPlaces {
-    /// The words; `bytes` must be the bytes in which `find` has found them.
+    /// The words of the request that `find` has found. `bytes` must be the same bytes as for `find`.
     pub(super) fn words<'a>(&'a self, bytes: &'a [u8]) -> RequestWords<'a> {
         RequestWords { bytes, places: self.0.iter() }
     }
 
     /// Finds the first request; returns the number of its bytes, or `None` if its end has not arrived yet. A request
-    /// without words has to be skipped.
+    /// may have no words; the caller must skip it.
     pub(super) fn find(&mut self, bytes: &[u8]) -> Result<Option<usize>, ProtocolError> {
         self.0.clear();
         let found = match bytes.first() {
@@ -109,7 +111,7 @@ impl WordPlaces {
     fn array(&mut self, bytes: &[u8]) -> Result<Option<usize>, ProtocolError> {
         let found = announced(bytes, 1, ProtocolError::ArrayLength)?;
         let Some((length, mut at)) = found else { return Ok(None) };
-        // An empty array is not a request, nor is an array of negative length, which Redis calls null.
+        // An empty array has no words. An array of negative length, which Redis calls null, is treated as empty.
         let length = usize::try_from(length).unwrap_or(0);
         if length > MAX_WORDS {
             return Err(ProtocolError::ArrayLength);
@@ -162,7 +164,8 @@ impl WordPlaces {
     }
 }
 
-/// A number and the end of its line, from `at` on; `None` if the line has no end yet.
+/// Reads the number that begins at `at`, and the position after its line; `None` if the end of the line has not arrived
+/// yet.
 fn announced(
     bytes: &[u8],
     at: usize,
@@ -177,7 +180,7 @@ fn announced(
     Ok(Some((integer(digits).ok_or(error)?, at + end + 1)))
 }
 
-/// A whole number as Redis writes it: digits, and perhaps a minus before them.
+/// A whole number in the form that Redis writes: digits, which may follow a minus.
 pub(super) fn integer(text: &[u8]) -> Option<i64> {
     let (is_negative, digits) = match text.strip_prefix(b"-") {
         Some(digits) => (true, digits),
@@ -186,7 +189,7 @@ pub(super) fn integer(text: &[u8]) -> Option<i64> {
     if digits.is_empty() {
         return None;
     }
-    // The number is built as a negative one, since the least number has no positive counterpart.
+    // The number is built up as a negative number, because `i64::MIN` has no positive counterpart.
     let least = digits.iter().try_fold(0_i64, |number, &digit| {
         let digit = i64::from(digit.wrapping_sub(b'0'));
         (digit < 10).then_some(())?;

@@ -1,15 +1,15 @@
-//! [`RespRefusal`]: why a request is not decided. Its connection stays open.
+//! [`RespRefusal`]: the reason why a request is not decided. The connection stays open.
 
 use std::fmt;
 
 use tollgate_rules::{PaceError, RequestError};
 
-/// The maximum length of a client's text that an error repeats.
+/// The maximum length of the text that an error repeats from a request.
 const MAX_REPEATED: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RespRefusal<'a> {
-    /// The words of the request are not the words that the command takes.
+    /// The request does not have the words that the command takes.
     Words {
         command: &'static str,
         takes: &'static str,
@@ -68,7 +68,7 @@ impl fmt::Display for RespRefusal<'_> {
     }
 }
 
-/// A client's words as text without line breaks, cut if they are long.
+/// A client's words as text without line breaks, shortened if they are long.
 struct Repeated<'a>(&'a [u8]);
 
 impl fmt::Display for Repeated<'_> {

@@ -1,4 +1,4 @@
-//! Appends answers to those that already wait to be sent.
+//! Appends answers to the answers that wait to be sent.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -9,7 +9,7 @@ pub(super) fn simple(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// An error begins with its kind, usually `ERR`. Its text must have no line break.
+/// An error begins with its kind, usually `ERR`. Its text must not contain a line break.
 pub(super) fn error(out: &mut Vec<u8>, kind: &str, reason: impl Display) {
     // Writing to memory does not fail.
     let _ = write!(out, "-{kind} {reason}\r\n");
@@ -23,7 +23,8 @@ pub(super) fn array(out: &mut Vec<u8>, length: i64) {
     number_after(out, b'*', length);
 }
 
-/// The head of a map with this many pairs. Under RESP2 it is an array of twice as many words.
+/// The head of a map with this many pairs. RESP2 has no maps, so there it is the head of an array of twice as many
+/// elements.
 pub(super) fn map(out: &mut Vec<u8>, pairs: i64, is_resp3: bool) {
     if is_resp3 { number_after(out, b'%', pairs) } else { array(out, 2 * pairs) }
 }

@@ -12,8 +12,8 @@ use crate::metrics::{OUTCOMES_COUNT, Protocol, RequestOutcome};
 use crate::observe::DeniedFrom;
 use crate::service::Service;
 
-/// When this many bytes of answers wait, they are sent before further requests are decided, so that a client that does
-/// not read cannot make them pile up.
+/// When this many bytes of answers wait, they are sent before further requests are decided. So the answers to a client
+/// that does not read cannot pile up.
 const MAX_WAITING_BYTES: usize = 16 << 10;
 
 /// The length of the longest name of a command.
@@ -28,14 +28,14 @@ pub(super) struct Session<'s> {
     is_authenticated: bool,
     is_resp3: bool,
     places: WordPlaces,
-    /// The number of each outcome since they were last taken.
+    /// The number of requests with each outcome since the last call of `take_outcomes`.
     outcomes: [u64; OUTCOMES_COUNT],
 }
 
-/// Why no more requests are decided for now.
+/// The reason why no more requests are decided for now.
 #[derive(Debug)]
 pub(super) enum Pause {
-    /// The rest of the input, if there is any, is the beginning of a request.
+    /// The rest of the input is empty, or the beginning of a request.
     Incomplete,
     /// The answers have to be sent first.
     Full,
@@ -57,7 +57,8 @@ impl<'s> Session<'s> {
         Self { service, from, password, is_authenticated, is_resp3, places, outcomes }
     }
 
-    /// Decides requests one after the other; returns the number of bytes that they had, and the reason for the pause.
+    /// Decides requests one after the other; returns the number of bytes of these requests, and the reason for the
+    /// pause.
     pub(super) fn decide(&mut self, input: &[u8], out: &mut Vec<u8>) -> (usize, Pause) {
         let mut at = 0;
         let mut places = std::mem::take(&mut self.places);
@@ -90,7 +91,7 @@ impl<'s> Session<'s> {
         self.outcomes[outcome as usize] += 1;
     }
 
-    /// The outcomes since the last call.
+    /// Takes the numbers of outcomes since the last call.
     pub(super) fn take_outcomes(&mut self) -> [u64; OUTCOMES_COUNT] {
         std::mem::take(&mut self.outcomes)
     }
@@ -119,7 +120,7 @@ impl<'s> Session<'s> {
 
     /// Answers one request. If it returns a pause, no further request is decided until the pause is over.
     fn answer(&mut self, mut words: RequestWords<'_>, out: &mut Vec<u8>) -> Option<Pause> {
-        // Redis, too, answers nothing to an empty request.
+        // An empty request gets no answer, as in Redis.
         let name = words.next()?;
         let mut upper = [0; LONGEST_NAME];
         let upper = upper.get_mut(..name.len()).map(|upper| {
@@ -149,8 +150,8 @@ impl<'s> Session<'s> {
                 reply::simple(out, "OK");
                 return Ok(Some(Pause::End));
             }
-            // A browser sends these on behalf of a page: they begin lines of HTTP, and later lines could contain
-            // commands.
+            // These words begin lines of HTTP. A web page can make a browser send such a request to this port, with
+            // commands in later lines, so the connection is closed.
             b"POST" | b"HOST:" => return Ok(Some(Pause::End)),
             b"AUTH" => return self.auth(words, out).map(|()| None),
             b"HELLO" => return self.hello(words, out).map(|()| None),
@@ -202,11 +203,11 @@ impl<'s> Session<'s> {
                 other => return Err(RespRefusal::Database(other)),
             },
             b"CLIENT" => match words.next() {
-                // The service makes no use of a client's name.
+                // The service does not use the client's name.
                 Some(part) if is_one_of(part, &["SETNAME", "SETINFO"]) => reply::simple(out, "OK"),
                 part => return Err(unknown_part("client", part)),
             },
-            // Clients use COMMAND for completion, and work without an answer.
+            // Clients use the answer to COMMAND for completion, and work without it.
             b"COMMAND" => match words.next() {
                 None => reply::array(out, 0),
                 Some(part) if is_one_of(part, &["DOCS", "INFO"]) => reply::array(out, 0),
@@ -292,8 +293,8 @@ impl<'s> Session<'s> {
         Ok(())
     }
 
-    /// Checks the credentials; if they are right, the client is authenticated. A service without a password accepts no
-    /// credentials.
+    /// Checks the credentials; if they are right, marks the client as authenticated. A service without a password
+    /// accepts no credentials.
     fn knows(&mut self, user: &[u8], password: &[u8]) -> bool {
         let is_right =
             self.password.is_some_and(|own| user == b"default" && is_same(own, password));
@@ -313,7 +314,7 @@ impl<'s> Session<'s> {
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The answer to `INFO`. Clients look at it before they send anything else, to see that the server is not loading data.
+/// The answer to `INFO`. Some clients ask for it first, to see that the server is not loading data.
 const INFO: &str = concat!(
     "# Server\r\nserver_name:tollgate\r\ntollgate_version:",
     env!("CARGO_PKG_VERSION"),
@@ -328,7 +329,7 @@ fn unknown_part<'a>(command: &'static str, part: Option<&'a [u8]>) -> RespRefusa
     RespRefusal::UnknownPart { command, part: part.unwrap_or_default() }
 }
 
-/// Compares in a time that does not reveal how much of a guess is right.
+/// Compares two texts in a time that does not reveal how much of a guess is right.
 fn is_same(own: &[u8], given: &[u8]) -> bool {
     let differs = |folded, (one, other): (&u8, &u8)| folded | (one ^ other);
     own.len() == given.len() && own.iter().zip(given).fold(0, differs) == 0

@@ -13,14 +13,15 @@ const DEFAULT_KEY: &str = "tollgate:rules";
 const SCHEMES: [&str; 7] =
     ["redis", "rediss", "valkey", "valkeys", "unix", "redis+unix", "valkey+unix"];
 
-/// The maximum time for connecting, and for each answer. No request waits for them.
+/// The maximum time for connecting, and for each answer. No request waits meanwhile.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A hash of rule texts in Redis, as `redis://user:password@host:port/database#key`. The key is taken literally. An
-/// address without a key means `tollgate:rules`.
+/// The address of a hash of rule texts in Redis: `redis://user:password@host:port/database#key`. The key has no
+/// escapes. Without a key the address means the key `tollgate:rules`.
 ///
 /// The fields of the hash are named like files, and their values are the contents. One field is not a file: `version`
-/// holds any text, which must change whenever a file changes. Rules are read again only if the version has changed.
+/// holds any text, and its value must change whenever a file changes. Rules are read again only if the version has
+/// changed.
 ///
 /// ```
 /// use tollgate_service::RedisRules;
@@ -38,7 +39,7 @@ pub struct RedisRules {
     client: Client,
 }
 
-/// Why a text is not a valid address of rules.
+/// The reason why a text is not a valid address of rules.
 ///
 /// ```
 /// use tollgate_service::{RedisRules, RulesAddressError};
@@ -110,7 +111,7 @@ impl FromStr for RedisRules {
     type Err = RulesAddressError;
 
     fn from_str(text: &str) -> Result<Self, RulesAddressError> {
-        // A # in a password has to be written %23, so the first # begins the key.
+        // The first # begins the key, because a # in a password has to be written %23.
         let (address, key) = text.split_once('#').unwrap_or((text, DEFAULT_KEY));
         if key.is_empty() {
             return Err(RulesAddressError::EmptyKey);

@@ -1,8 +1,8 @@
-//! [`RedisSource`]: rules from a hash in Redis, polled.
+//! [`RedisSource`]: polls a hash in Redis for rules.
 //!
 //! One script reads the version and, if the version has changed, the texts. So a poll without a change costs one short
-//! answer, and all that a poll reads was in the hash at the same moment. If a writer replaces texts and version in one
-//! transaction, a half-written state is never read.
+//! answer, and all texts that a poll reads were in the hash at the same moment. If a writer replaces texts and version
+//! in one transaction, a half-written state is never read.
 //!
 //! Reading the hash blocks, as reading files does, so it runs on the thread of a retriever.
 
@@ -15,16 +15,16 @@ use super::address::RedisRules;
 
 const READ: &str = include_str!("read.lua");
 
-/// The maximum number of texts in a hash: each is a domain, or a part of one.
+/// The maximum number of texts in a hash. Each text is a domain, or a part of a domain.
 pub(super) const MAX_TEXTS: usize = 10_000;
 
-/// The name of the field that is not a text.
+/// The name of the field that holds the version and not a text.
 pub(super) const VERSION: &str = "version";
 
 /// Rules from a hash in Redis: see [`RedisRules`]. The texts are in the order of the names of their fields.
 ///
-/// The hash is read when the [`Retriever`](tollgate_rules::Retriever) polls. A missing hash, or one without a
-/// version, is an error: an empty Redis removes no rules.
+/// The hash is read when the [`Retriever`](tollgate_rules::Retriever) polls. A hash that is missing or has no version
+/// is an error, so a Redis that has lost its data removes no rules.
 ///
 /// ```
 /// use tollgate_rules::RuleSource;
@@ -48,7 +48,7 @@ struct Last {
 }
 
 impl RedisSource {
-    /// A source for this hash. The hash need not exist until it is read.
+    /// A source for this hash. The hash need not exist yet.
     ///
     /// ```
     /// let source = tollgate_service::RedisSource::new("redis://127.0.0.1".parse()?);
@@ -60,7 +60,7 @@ impl RedisSource {
         Self { rules, connection: None, last: None }
     }
 
-    /// Sends the script, over the existing connection or, if the server has closed it, a new one.
+    /// Sends the script over the existing connection, or over a new one if there is none or the server has closed it.
     fn ask(&mut self) -> RedisResult<Vec<Vec<u8>>> {
         let mut command = redis::cmd("EVAL");
         command.arg(READ).arg(1).arg(self.rules.key());
@@ -137,7 +137,8 @@ impl RuleSource for RedisSource {
         match self.ask() {
             Ok(reply) => self.understood(reply),
             Err(error) => {
-                // The next connection may be to another server, with other texts under the same version.
+                // The version is forgotten, because the next connection may be to another server, with other texts
+                // under the same version.
                 self.last = None;
                 Err(self.unreadable(&error.to_string()))
             }

@@ -1,4 +1,4 @@
-//! [`RulesFrom`]: where rules come from: files, a hash in Redis, or a control plane.
+//! [`RulesFrom`]: the source of rules: files, a hash in Redis, or a control plane.
 
 mod address;
 mod hash;
@@ -16,7 +16,7 @@ pub use push::{PushError, Pushed};
 use xds::XdsSource;
 pub use xds::{XdsBackoff, XdsRules, XdsTls};
 
-/// Where rules come from.
+/// The source of rules.
 ///
 /// ```
 /// use tollgate_service::RulesFrom;
@@ -32,13 +32,13 @@ pub enum RulesFrom {
     Files(PathBuf),
     /// A hash of rule texts in Redis.
     Redis(Box<RedisRules>),
-    /// A control plane that speaks xDS. Only a running service can follow it; [`read`](RulesFrom::read) refuses it.
+    /// A control plane that speaks xDS. It works only in a running service: [`read`](RulesFrom::read) returns an error.
     Xds(Box<XdsRules>),
 }
 
 impl RulesFrom {
-    /// The source that a command line names. A text in the form of an address of [Redis](RedisRules) or of a [control
-    /// plane](XdsRules) is taken for that address; any other text is a path.
+    /// The source that a command line names. A text that begins like an address of [Redis](RedisRules) or of a [control
+    /// plane](XdsRules) is read as such an address; any other text is a path.
     ///
     /// # Errors
     /// The address is not valid. A missing hash or file is found when it is read.
@@ -75,7 +75,7 @@ impl RulesFrom {
         self.clone().source().read()
     }
 
-    /// Returns the source from which these rules are read.
+    /// Returns the reader of these rules.
     pub(crate) fn source(self) -> RulesSource {
         match self {
             Self::Files(path) => RulesSource::Files(FileSource::new(path)),
@@ -133,7 +133,7 @@ impl From<XdsRules> for RulesFrom {
     }
 }
 
-/// One of the sources.
+/// A reader of one of the kinds of sources.
 #[derive(Debug)]
 pub(crate) enum RulesSource {
     Files(FileSource),

@@ -23,13 +23,14 @@ const PUSH: &str = include_str!("push.lua");
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Pushed {
-    /// The version of the hash now. It is computed from the texts: the same texts have the same version.
+    /// The new version of the hash. It is computed from the texts, so the same texts have the same version.
     pub version: String,
     /// Whether the version differs from the previous version.
     pub is_new: bool,
 }
 
-/// Why texts were not written. The hash is unchanged, unless the connection broke: then it may have been written.
+/// The reason why texts were not written. The hash is unchanged, unless the connection broke: then the texts may have
+/// been written.
 ///
 /// ```
 /// use tollgate_service::{PushError, RedisRules};
@@ -55,12 +56,12 @@ impl std::error::Error for PushError {}
 
 impl RedisRules {
     /// Replaces the whole content of the hash by these texts, and by a version computed from them, in one transaction.
-    /// The field of a text is the last part of its name. The rules are not validated: load them first, as
-    /// `tollgate rules push` does.
+    /// The field of a text is the last part of its name. The rules are not validated. To validate them, load them
+    /// before the push, as `tollgate rules push` does.
     ///
     /// # Errors
-    /// Two texts have the same name, one is named `version`, or there are too many texts; the key is not a hash; the
-    /// server refuses, or does not answer within 2 s.
+    /// Two texts have the same name, a text is named `version`, or there are too many texts. Or the key is not a hash,
+    /// or the server refuses or does not answer within 2 s.
     pub fn push(&self, texts: &[RuleText]) -> Result<Pushed, PushError> {
         let refused = |reason: String| PushError { place: self.to_string(), reason };
         let mut pairs: Vec<(&str, &[u8])> =

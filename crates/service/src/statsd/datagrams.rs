@@ -7,17 +7,18 @@ use prometheus_client::encoding::prometheus_protobuf::prometheus_data_model::Met
 use super::line::LineForm;
 use super::series::{SeriesId, gained, series};
 
-/// The maximum size of a datagram: it fits into an Ethernet frame, with room for headers of tunnels.
+/// The maximum size of a datagram. A datagram of this size fits into an Ethernet frame, with room for the headers of
+/// tunnels.
 const MAX_DATAGRAM_BYTES: usize = 1_432;
 
-/// All that one report sends.
+/// The content of one report.
 pub(super) struct StatsdReport {
     pub(super) datagrams: Vec<Datagram>,
-    /// The number of series that are left out because they are too long for a datagram.
+    /// The number of series that are left out because their lines do not fit into a datagram.
     pub(super) too_long: u64,
 }
 
-/// A datagram: its lines, and the counters whose gains they report.
+/// A datagram: its lines, and the counters whose gains the lines report.
 #[derive(Default)]
 pub(super) struct Datagram {
     pub(super) text: String,
@@ -39,13 +40,13 @@ impl StatsdReport {
             let is_news = !series.is_counter || amount > 0.0;
             let lines = if is_news { form.lines(&series, amount) } else { Vec::new() };
             let text = lines.join("\n");
-            // The line does not fit into a datagram.
+            // The lines of the series do not fit into one datagram.
             if text.len() > MAX_DATAGRAM_BYTES {
                 too_long += 1;
                 continue;
             }
             let used = datagrams.last().map_or(0, |last| last.text.len());
-            // All names of a series go into the same datagram, so that all of them are sent, or none.
+            // All lines of a series go into the same datagram, so that either all or none of them are sent.
             if used > 0 && used + 1 + text.len() > MAX_DATAGRAM_BYTES {
                 datagrams.push(Datagram::default());
             }

@@ -1,5 +1,5 @@
-//! Lines of StatsD: `name:value|c` for a counter, `name:value|g` for a gauge, and `name:value|ms|@0.25` for four
-//! timings of this many milliseconds each.
+//! Writes the lines of StatsD: `name:value|c` for a counter, `name:value|g` for a gauge, and `name:value|ms|@0.25` for
+//! four timings of `value` milliseconds each.
 
 use std::fmt::Display;
 
@@ -26,7 +26,7 @@ impl LineForm {
         Self { style: statsd.style, names, tags }
     }
 
-    /// The lines that report an amount of a series: one for each of its names.
+    /// The lines that report this amount of a series, one line for each name of the series.
     pub(super) fn lines(&self, series: &StatsdSeries, amount: f64) -> Vec<String> {
         let id = &series.id;
         if let Some((name, ms)) = response_time(id) {
@@ -73,7 +73,8 @@ impl LineForm {
     }
 }
 
-/// The kind of a line for several timings, with a sample rate by which a server counts the line that many times.
+/// The end of a line that stands for this many equal timings. Its sample rate makes the server count the line that many
+/// times.
 fn timer(times: f64) -> String {
     if times > 1.0 { format!("ms|@{}", 1.0 / times) } else { "ms".to_owned() }
 }
@@ -150,7 +151,7 @@ mod tests {
         }
     }
 
-    /// The name of a series, its labels, and its names in StatsD.
+    /// In each case: the name of a series, its labels, and its names in StatsD.
     type NamesCase<'c> = (&'static str, &'c [(&'static str, &'c str)], &'c [&'c str]);
 
     #[test]

@@ -1,4 +1,4 @@
-//! [`StatsdSender`]: reads the metrics at intervals, and sends all gauges and the counters that have changed.
+//! [`StatsdSender`]: reads the metrics at intervals, and sends all gauges, and the counters that have changed.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -25,18 +25,20 @@ use crate::host_port::HostPort;
 use crate::metrics::{ServiceTotal, encode_total};
 use crate::metrics_names::MetricsNames;
 
-/// The time after which a name is resolved again, because a server that has moved causes no error. It is also the
-/// longest pause after errors.
+/// The time after which a name is resolved again even without an error, because sending to a server that has moved may
+/// cause none. It is also the longest pause after errors.
 const RESOLVED_FOR: Duration = Duration::from_secs(60);
 
 /// The time within which a name must be resolved.
 const RESOLVED_WITHIN: Duration = Duration::from_secs(5);
 
-/// The number of datagrams sent before other tasks of the thread get a turn: a few hundred microseconds.
+/// The number of datagrams that are sent before other tasks of the thread get a turn. Sending them takes a few hundred
+/// microseconds.
 const IN_A_ROW: usize = 64;
 
-/// The number of successive reports without an error after which the log says that reports arrive again. If nothing
-/// listens, the error of a datagram shows only when the next datagram is sent, so every second report seems to succeed.
+/// The number of reports without an error, one after the other, after which the log says that metrics are sent again.
+/// If nothing listens, the error of a datagram shows only when the next datagram is sent, so every second report seems
+/// to succeed.
 const CLEAN_REPORTS: u8 = 2;
 
 /// The numbers of datagrams sent and failed, and of series that are too long for a datagram.
@@ -54,13 +56,14 @@ pub(crate) struct StatsdSender {
     every: Duration,
     form: Arc<LineForm>,
     socket: Option<UdpSocket>,
-    /// The time from which on the address is to be looked up again.
+    /// The time when the address is to be looked up again.
     look_up_due: Instant,
     /// The pauses between an error and the next lookup.
     look_ups: Backoff,
     /// The value of each counter when it was last sent.
     before: Arc<HashMap<SeriesId, f64>>,
-    /// Set from an error until the log says that sending works again: the number of reports since the last error.
+    /// `Some` from an error until the log says that sending works again. The number counts the reports without an error
+    /// since the last error.
     clean: Option<u8>,
     counts: Arc<StatsdCounts>,
 }
@@ -111,7 +114,7 @@ impl StatsdSender {
         metrics: impl FnOnce() -> Result<Vec<MetricFamily>, fmt::Error> + Send + 'static,
     ) {
         let (form, before) = (Arc::clone(&self.form), Arc::clone(&self.before));
-        // Collecting the metrics means reading whole tables, and writing the lines takes as long. Both run on a thread
+        // Collecting the metrics reads whole tables, and writing the lines takes about as long. Both run on a thread
         // that decides no requests.
         let made = apart::make(move || {
             metrics().map(|families| StatsdReport::of(families, &before, &form))
@@ -143,7 +146,7 @@ impl StatsdSender {
                 continue;
             }
             failed += 1;
-            // The next report will contain the gains of this datagram.
+            // The values before this report are kept, so that the next report contains the gains of this datagram.
             let as_before = |(key, _): (SeriesId, f64)| {
                 let before = self.before.get(&key).copied();
                 before.map(|amount| (key, amount))
@@ -156,9 +159,9 @@ impl StatsdSender {
         error
     }
 
-    /// Looks the address up. If that fails, the existing socket is kept. After an error in sending, the next of several
-    /// addresses is taken: the first address of `localhost` may belong to an IP version that the server does not listen
-    /// on. Returns why there is no socket.
+    /// Looks the address up. If that fails, the existing socket is kept. After an error in sending, the name's next
+    /// address is used: the first address of `localhost` may belong to an IP version that the server does not listen
+    /// on. Returns an error if there is no socket.
     async fn connect(&mut self) -> io::Result<()> {
         self.look_up_due = Instant::now() + RESOLVED_FOR;
         let timed_out = || io::Error::new(io::ErrorKind::TimedOut, "the name is not resolved");
@@ -170,8 +173,8 @@ impl StatsdSender {
         };
         let peer = self.socket.as_ref().and_then(|socket| socket.peer_addr().ok());
         let next = next_of(&found, peer, self.clean == Some(0));
-        // The socket to the same address is kept, because a new socket would not report that nothing has received the
-        // last datagrams.
+        // If the address is the same, the socket is kept, because a new socket would not report that nothing has
+        // received the last datagrams.
         if peer != Some(next) || self.socket.is_none() {
             self.socket = Some(connect(next).await?);
         }
@@ -205,15 +208,15 @@ impl StatsdSender {
     }
 }
 
-/// Of the addresses of a name, returns the one in use, or the next one if sending has failed. `found` has at least one
-/// address.
+/// Chooses among the addresses of a name: returns the address in use, or the next one if sending has failed. `found`
+/// must not be empty.
 fn next_of(found: &[SocketAddr], peer: Option<SocketAddr>, has_failed: bool) -> SocketAddr {
     let at = found.iter().position(|address| Some(*address) == peer);
     found[at.map_or(0, |at| (at + usize::from(has_failed)) % found.len())]
 }
 
-/// Sends a datagram; returns whether there was anything to send. A connected socket reports if nothing listens at its
-/// address. A full buffer is an error, and does not delay the other datagrams.
+/// Sends a datagram; returns false if it is empty. A connected socket returns an error if nothing listens at its
+/// address. A full buffer is also an error, so it does not delay the other datagrams.
 fn send(socket: &UdpSocket, text: &str) -> io::Result<bool> {
     if text.is_empty() {
         return Ok(false);
@@ -229,7 +232,7 @@ async fn connect(address: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Reports how many datagrams were sent, and how many were not.
+/// Reports as metrics how many datagrams were sent, and how many were not.
 #[derive(Debug)]
 pub(crate) struct OfStatsd(Arc<StatsdCounts>);
 
@@ -287,13 +290,14 @@ mod tests {
         assert_eq!((sender.counts.sent.get(), sender.counts.failed.get()), (5, 0));
     }
 
-    /// The text of the first report after one that could not be sent.
+    /// The text of the first report that arrives after a report that could not be sent.
     async fn told_after_a_failure(keeps_what_failed: bool) -> String {
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let address = socket.local_addr().unwrap();
         drop(socket);
         let mut sender = sender(&address.to_string());
-        // The first report is sent, but nothing takes it. The system says so when the next report is sent.
+        // The first report is sent, but nothing receives it. The system returns the error for it when the next report
+        // is sent.
         report(&mut sender, metrics(3, 1)).await;
         report(&mut sender, metrics(5, 1)).await;
         assert_eq!((sender.counts.sent.get(), sender.counts.failed.get()), (1, 1));
@@ -324,7 +328,7 @@ mod tests {
         drop(socket);
         let mut sender = sender(&address.to_string());
         for n in 1..=6 {
-            // The address is looked up each time.
+            // The address is looked up again for each report.
             sender.look_up_due = Instant::now();
             report(&mut sender, metrics(n, 1)).await;
             assert_eq!(sender.clean.is_some(), n > 1, "report {n}");
@@ -355,9 +359,10 @@ mod tests {
         assert_eq!(next_of(&[v4], Some(v4), true), v4);
     }
 
-    /// The seconds after which a name that does not exist is looked up, if reports are due every 5 s for 5 minutes.
+    /// The times in seconds at which a name that does not exist is looked up, while reports are due every 5 s for 5
+    /// minutes.
     async fn look_ups(keeps_its_pause: bool) -> Vec<u64> {
-        // The first part of the name is longer than DNS allows, so no server is asked.
+        // The first part of the name is longer than DNS allows, so no DNS server is asked.
         let mut sender = sender(&format!("{}:8125", "x".repeat(64)));
         let (start, mut due, mut look_ups) = (Instant::now(), sender.look_up_due, Vec::new());
         for _ in 0..60 {

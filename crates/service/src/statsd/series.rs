@@ -1,4 +1,4 @@
-//! [`StatsdSeries`]: the series of the metrics' families.
+//! [`StatsdSeries`]: reads the series from the families of the metrics.
 //!
 //! The library of the metrics encodes a registry into families of Prometheus' protobuf format. Amounts are 64-bit
 //! floating-point numbers there, so that a count above 2^53 would be rounded.
@@ -25,8 +25,8 @@ pub(super) struct StatsdSeries {
     pub(super) is_counter: bool,
 }
 
-/// Returns the gain of a counter. A counter that is smaller than before has begun anew, because its rule was gone and
-/// came back.
+/// Returns the gain of a counter. A counter that is smaller than before has begun again at 0, because its rule was
+/// removed and came back.
 pub(super) fn gained(now: f64, before: Option<f64>) -> f64 {
     before.filter(|before| *before <= now).map_or(now, |before| now - before)
 }
@@ -84,11 +84,11 @@ pub(super) mod tests {
 
     type Labels = Vec<(&'static str, String)>;
 
-    /// The families of counters and of one gauge: `tollgate_hits{r="..."}` and `tollgate_live`.
+    /// The families of a counter, `tollgate_hits{r="..."}`, and of a gauge, `tollgate_live`.
     pub(in super::super) fn families(hits: &[(&str, u64)], live: Option<i64>) -> Vec<MetricFamily> {
         let mut registry = Registry::default();
         for (rule, count) in hits {
-            // A family of each rule keeps the order of the rules.
+            // The series of a family that has one for each rule are in the order of the rules.
             let family = Family::<Labels, Counter>::default();
             family.get_or_create(&vec![("r", (*rule).to_owned())]).inc_by(*count);
             registry.register("tollgate_hits", "Hits", family);

@@ -1,10 +1,10 @@
-//! [`Statsd`]: the address that metrics are sent to, how often, and in which form.
+//! [`Statsd`]: the settings for sending metrics to StatsD.
 
 use std::time::Duration;
 
 use crate::host_port::HostPort;
 
-/// The address that metrics are sent to, how often, and in which form.
+/// The settings for sending metrics to StatsD.
 ///
 /// ```
 /// use tollgate_service::{Statsd, StatsdStyle};
@@ -14,17 +14,17 @@ use crate::host_port::HostPort;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statsd {
-    /// Where datagrams are sent. A name is resolved once a minute.
+    /// The address that datagrams are sent to. A name is resolved once a minute.
     pub address: HostPort,
     /// The time between two reports, at least a second.
     pub every: Duration,
-    /// How labels are written.
+    /// The style in which labels are written.
     pub style: StatsdStyle,
-    /// Tags of all series: name and value. Default: none.
+    /// Tags that are added to all series: a name and a value each. Default: none.
     pub tags: Vec<(String, String)>,
 }
 
-/// How the labels of a series are written.
+/// The style in which the labels of a series are written.
 ///
 /// ```
 /// assert_eq!(tollgate_service::StatsdStyle::default(), tollgate_service::StatsdStyle::Dotted);
@@ -37,7 +37,7 @@ pub enum StatsdStyle {
     #[default]
     Dotted,
     /// Labels are tags, as in `tollgate.rule_hits:5|c|#domain:shop,rule:user`, which Datadog, Telegraf, Vector and
-    /// statsd_exporter read them.
+    /// statsd_exporter understand.
     Tagged,
 }
 

@@ -1,9 +1,9 @@
-//! [`SpanQueue`]: the SDK's queue of spans. It also counts the spans that were sent and lost, which the SDK does not
+//! [`SpanQueue`]: wraps the SDK's queue of spans, and counts the spans that were sent and lost, which the SDK does not
 //! do.
 //!
-//! The SDK's processor sends spans from a thread of its own. This queue counts a span as waiting from before it hands
-//! the span to the SDK until the span is sent. So this queue enforces the bound. The SDK's own queue is as long, so it
-//! has room for every span that this queue accepts.
+//! The SDK's processor sends spans from a thread of its own. A span counts as waiting from before it is handed to the
+//! SDK until it is sent. The bound on waiting spans is enforced here. The SDK's own queue has the same bound, so it has
+//! room for every span that is accepted here.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 
 use crate::metrics::{ServiceTotal, encode_total};
 
-/// The maximum number of spans that wait or are being sent: 2 MiB or so. It is also the SDK's default.
+/// The maximum number of spans that wait or are being sent. They take some 2 MiB. It is also the SDK's default.
 const MAX_WAITING: usize = 2_048;
 
 /// The maximum number of spans of one message.
@@ -39,15 +39,15 @@ pub(crate) struct SpanCounts {
     dropped: ServiceTotal,
 }
 
-/// Takes spans that have ended. Shutting down its provider leaves the queue open, so that dropping a service does not
-/// wait for spans.
+/// Takes spans that have ended. It ignores the shutdown of its provider, so that dropping a service does not wait for
+/// spans.
 #[derive(Debug)]
 pub(super) struct SpanQueue {
     batches: Arc<BatchSpanProcessor>,
     counts: Arc<SpanCounts>,
 }
 
-/// Sends the spans that wait when the service stops.
+/// Sends the spans that still wait when the service stops.
 #[derive(Debug)]
 pub(crate) struct LastSpans(Arc<BatchSpanProcessor>, Arc<SpanCounts>);
 
@@ -56,10 +56,11 @@ pub(crate) struct LastSpans(Arc<BatchSpanProcessor>, Arc<SpanCounts>);
 struct CountedExporter<E> {
     inner: E,
     counts: Arc<SpanCounts>,
-    /// Whether the last message was refused, and whether spans had found no room before it. Each is logged once.
+    /// Whether the last message was refused, and whether spans were dropped for lack of room before that message. The
+    /// beginning and the end of each are logged.
     is_refused: AtomicBool,
     is_slow: AtomicBool,
-    /// The number of spans that had found no room when the last message was answered.
+    /// The number of spans that had been dropped for lack of room when the last message was answered.
     dropped: AtomicU64,
 }
 
@@ -89,7 +90,7 @@ impl SpanProcessor for SpanQueue {
             return;
         }
         let one_more = |waiting| (waiting < MAX_WAITING).then_some(waiting + 1);
-        // Relaxed: this is a count by itself; the span goes through a channel.
+        // Relaxed: no other memory is published with this count, since the span goes through a channel.
         let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
         match self.counts.waiting.fetch_update(set, fetch, one_more) {
             Ok(_) => self.batches.on_end(span),
@@ -107,15 +108,16 @@ impl SpanProcessor for SpanQueue {
 }
 
 impl LastSpans {
-    /// Waits for at most this time; returns the number of spans that are given up, which are counted as failed.
+    /// Sends the spans, for at most this time. Returns the number of spans that are given up, which are counted as
+    /// failed.
     pub(crate) async fn send(self, grace: Duration) -> usize {
         let Self(batches, counts) = self;
-        // The shutdown blocks its thread, even for longer than the given time if the SDK's queue is full.
+        // The shutdown blocks its thread, and if the SDK's queue is full, even for longer than the given time.
         let sent = tokio::task::spawn_blocking(move || batches.shutdown_with_timeout(grace));
         // The result is not used, because `export` counts the spans.
         let _ = tokio::time::timeout(grace, sent).await;
-        // Relaxed: this is a count by itself. `export` does not find the spans that are taken out here, and does not
-        // count them again.
+        // Relaxed: no other memory is published with this count. `export` then finds too few waiting spans, so it does
+        // not count these spans again.
         let given_up = counts.waiting.swap(0, Ordering::Relaxed);
         counts.failed.add(given_up as u64);
         given_up
@@ -134,15 +136,15 @@ impl<E: SpanExporter> SpanExporter for CountedExporter<E> {
         let spans = batch.len();
         let result = self.inner.export(batch).await;
         let fewer = |waiting: usize| waiting.checked_sub(spans);
-        // Relaxed: this is a count by itself.
+        // Relaxed: no other memory is published with this count.
         let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
-        // An error means that the spans were given up meanwhile.
+        // An error means that the spans were given up meanwhile, and are already counted.
         if self.counts.waiting.fetch_update(set, fetch, fewer).is_ok() {
             let became = if result.is_ok() { &self.counts.sent } else { &self.counts.failed };
             became.add(spans as u64);
         }
         let dropped = self.counts.dropped.get();
-        // Relaxed, all three: only this thread uses them.
+        // Relaxed, for all three: only the SDK's sending thread uses them.
         let has_dropped = self.dropped.swap(dropped, Ordering::Relaxed) < dropped;
         let was_slow = self.is_slow.swap(has_dropped, Ordering::Relaxed);
         let was_refused = self.is_refused.swap(result.is_err(), Ordering::Relaxed);
@@ -209,14 +211,14 @@ mod tests {
 
     use super::*;
 
-    /// Reports the number of spans in each message, and answers with the next result of a channel.
+    /// Sends the number of spans of each message to the test, and answers with the next result from a channel.
     #[derive(Debug)]
     struct FakeCollector(Sender<usize>, Mutex<Receiver<OTelSdkResult>>);
 
     impl SpanExporter for FakeCollector {
         async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
             self.0.send(batch.len()).unwrap();
-            // After the test, every message is refused.
+            // When the test has ended, every message is refused.
             self.1.lock().unwrap().recv().unwrap_or(Err(OTelSdkError::AlreadyShutdown))
         }
     }
@@ -272,7 +274,7 @@ mod tests {
         let failed = (MAX_WAITING - MAX_BATCH) as u64;
         assert_eq!(told(), [MAX_BATCH as u64, failed, dropped]);
 
-        // There is room again, and the last spans are sent at the end.
+        // There is room again, and the spans that still wait are sent at the end.
         spans(3);
         answer.send(Ok(())).unwrap();
         last.0.shutdown_with_timeout(Duration::from_secs(30)).unwrap();

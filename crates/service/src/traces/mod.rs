@@ -1,7 +1,7 @@
-//! Traces: a span for each request that is sampled, sent to a collector of OpenTelemetry (OTLP over gRPC or HTTP).
+//! Traces: sends a span for each request that is sampled to a collector of OpenTelemetry (OTLP over gRPC or HTTP).
 //!
-//! Identifiers, samplers, the form of spans, their queue and the exporter are the SDK's. This module ensures three
-//! things, whatever a collector or a caller does: a request never waits for a span, waiting spans are bounded in number
+//! The SDK provides identifiers, samplers, the form of spans, their queue and the exporter. Whatever a collector or a
+//! caller does, this module ensures three things: a request never waits for a span, waiting spans are bounded in number
 //! and size, and lost spans are counted.
 
 mod counted;

@@ -1,4 +1,4 @@
-//! [`OnRuntime`]: speaks to a collector over HTTP, from threads that have no runtime of their own.
+//! [`OnRuntime`]: sends requests to a collector over HTTP, from threads that have no runtime of their own.
 
 use std::io;
 use std::pin::Pin;
@@ -11,7 +11,8 @@ use opentelemetry_http::hyper::HyperClient;
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 use tokio::runtime::Handle;
 
-/// The maximum time for one request, whatever `OTEL_EXPORTER_OTLP_TIMEOUT` says. The default of that variable is 10 s.
+/// The maximum time for one request, even if `OTEL_EXPORTER_OTLP_TIMEOUT` is longer. The default of that variable is 10
+/// s.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The SDK sends spans from a thread of its own, which has no runtime for the client to run on. So each request runs in
@@ -20,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(super) struct OnRuntime(Handle, Arc<dyn HttpClient>);
 
 impl OnRuntime {
-    /// Must be called on a runtime. Over TLS the client trusts the certificate authorities of the machine.
+    /// Must be called in a runtime. Over TLS the client trusts the certificate authorities of the machine.
     pub(super) fn open(is_https: bool) -> io::Result<Self> {
         let client: Arc<dyn HttpClient> = if is_https {
             let provider = rustls::crypto::ring::default_provider();

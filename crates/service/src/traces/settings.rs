@@ -1,11 +1,12 @@
-//! [`Traces`]: the collector that spans are sent to, and which requests are traced.
+//! [`Traces`]: the settings for traces.
 
 use std::fmt;
 
-/// The collector that spans are sent to, and which requests are traced.
+/// The settings for traces: the collector that spans are sent to, and the choice of requests that are traced.
 ///
 /// The SDK's own variables are honoured, too: `OTEL_SERVICE_NAME` (default: `tollgate`), `OTEL_RESOURCE_ATTRIBUTES`,
-/// `OTEL_EXPORTER_OTLP_HEADERS` and `OTEL_EXPORTER_OTLP_TIMEOUT`, and the last two also with `TRACES_` after `OTLP_`.
+/// `OTEL_EXPORTER_OTLP_HEADERS` and `OTEL_EXPORTER_OTLP_TIMEOUT`. The last two are also read with `TRACES_` after
+/// `OTLP_`.
 ///
 /// ```
 /// use tollgate_service::Traces;
@@ -15,13 +16,13 @@ use std::fmt;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Traces {
-    /// The address of the collector, as in `http://127.0.0.1:4317`. Over HTTP it has the path, too, as in
+    /// The address of the collector, as in `http://127.0.0.1:4317`. Over HTTP the address includes the path, as in
     /// `http://127.0.0.1:4318/v1/traces`. With `https://` an authority of the machine must have signed the collector's
     /// certificate.
     pub endpoint: String,
     /// The protocol that the collector speaks. Default: gRPC.
     pub protocol: OtlpProtocol,
-    /// Which requests are traced.
+    /// The choice of requests that are traced.
     pub sampling: TraceSampling,
     /// Attributes of this service in all spans, such as `service.name`, in addition to the attributes that the
     /// variables set.
@@ -43,7 +44,7 @@ pub enum OtlpProtocol {
     Http,
 }
 
-/// Which requests are traced.
+/// The choice of requests that are traced.
 ///
 /// ```
 /// let all = tollgate_service::TraceSampling { of_roots: 1.0, follows_caller: false };
@@ -54,20 +55,20 @@ pub struct TraceSampling {
     /// The share of requests that are traced if their caller sends no trace: from 0, the default, to 1.
     pub of_roots: f64,
     /// If this is true, a request whose caller sends a trace (`traceparent`) is traced if and only if the caller traces
-    /// it. If this is false, `of_roots` applies to all requests, by the trace's number, so that services with the same
-    /// share choose the same traces.
+    /// it. If this is false, `of_roots` applies to all requests. The trace's number then decides, so that services with
+    /// the same share choose the same traces.
     pub follows_caller: bool,
 }
 
 impl Default for TraceSampling {
-    /// Traces the requests that callers trace, and no others.
+    /// Traces exactly the requests that callers trace.
     fn default() -> Self {
         Self { of_roots: 0.0, follows_caller: true }
     }
 }
 
 impl Traces {
-    /// Sends spans of the requests that callers trace, and of no others.
+    /// Sends the spans of exactly the requests that callers trace.
     ///
     /// ```
     /// assert_eq!(tollgate_service::Traces::new("http://collector:4317").endpoint, "http://collector:4317");
@@ -79,7 +80,7 @@ impl Traces {
     }
 }
 
-/// Why traces cannot be sent.
+/// The reason why traces cannot be sent.
 ///
 /// ```
 /// let reason = "no scheme; use an address as in http://127.0.0.1:4317".into();

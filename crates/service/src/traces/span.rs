@@ -1,4 +1,4 @@
-//! [`ServerSpan`]: the span of one request, in the words of OpenTelemetry's conventions.
+//! [`ServerSpan`]: the span of one request, with the names of OpenTelemetry's conventions.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use opentelemetry_sdk::trace::Span;
 
 use crate::metrics::RequestOutcome;
 
-/// The methods of HTTP that have a name in the conventions.
+/// The methods of HTTP that the conventions name.
 const METHODS: [&str; 9] =
     ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
 
@@ -32,8 +32,8 @@ impl SpanName<'_> {
                 ],
             ),
             Self::Http { method, route } => {
-                // Callers choose any other method, and its length, and spans wait in memory. So it is named `_OTHER`,
-                // as in the conventions.
+                // A method that a caller makes up could have any length, and spans wait in memory. So all such methods
+                // are named `_OTHER`, as in the conventions.
                 let method = METHODS.iter().find(|known| **known == method);
                 let method = method.copied().unwrap_or("_OTHER");
                 (
@@ -52,7 +52,7 @@ impl SpanName<'_> {
     }
 }
 
-/// The span of one request. It ends at the latest when it is dropped.
+/// The span of one request. If it is dropped, it ends at that moment.
 #[derive(Debug)]
 pub(crate) struct ServerSpan {
     span: Span,
@@ -68,7 +68,7 @@ impl ServerSpan {
         self.span.span_context().clone()
     }
 
-    /// Notes that these rules have decided.
+    /// Records the rules that have decided.
     pub(crate) fn decided(&mut self, domain: String, rules: String, hits: u64) {
         let hits = i64::try_from(hits).unwrap_or(i64::MAX);
         self.span.set_attribute(KeyValue::new("tollgate.domain", domain));
@@ -79,7 +79,8 @@ impl ServerSpan {
     /// Ends the span with the answer.
     pub(crate) fn end(mut self, outcome: RequestOutcome, status: u16) {
         let (key, is_error) = if self.is_grpc {
-            // UNAVAILABLE is the only status of this service that the conventions call a server's error.
+            // UNAVAILABLE (14) is the only gRPC status of this service that the conventions treat as an error of the
+            // server.
             ("rpc.grpc.status_code", status == 14)
         } else {
             ("http.response.status_code", status >= 500)

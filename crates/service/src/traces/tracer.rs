@@ -1,7 +1,8 @@
 //! [`Tracer`]: begins the span of a request, if the request is sampled.
 //!
-//! Spans and their sampling are the SDK's. By hand is what comes before it: most requests are not sampled, which a look at
-//! one header decides without a span; and what a caller sends is bounded, as the SDK's propagator does not bound it.
+//! The SDK provides spans and their sampling. The code here does two things before that. Most requests are not sampled:
+//! for them a look at one header decides, and no span is made. And it bounds the headers of a caller, which the SDK's
+//! propagator does not.
 
 use std::net::IpAddr;
 
@@ -22,17 +23,17 @@ use super::over_http::OnRuntime;
 use super::settings::{OtlpProtocol, TraceSampling, Traces, TracesError};
 use super::span::{ServerSpan, SpanName};
 
-/// The header that says which trace a request is part of.
+/// The header that names the trace to which a request belongs.
 const TRACEPARENT: &str = "traceparent";
 
 /// The header with further data of callers' own tracing systems.
 const TRACESTATE: &str = "tracestate";
 
-/// The length of `00-`, 32 digits, `-`, 16 digits, `-` and 2 digits; later versions may be longer.
+/// The length of `00-`, 32 digits, `-`, 16 digits, `-` and 2 digits. Later versions of the header may be longer.
 const TRACEPARENT_BYTES: usize = 55;
 
 /// The maximum length of a `tracestate` that spans keep. The standard asks programs that pass it on to keep at least
-/// this much. There is a bound because callers choose its length, and spans wait in memory.
+/// this much. It is bounded because callers choose the length, and spans wait in memory.
 const MAX_TRACESTATE_BYTES: usize = 512;
 
 const USE: &str =
@@ -100,14 +101,14 @@ impl Tracer {
         is_sampled(&span).then(|| ServerSpan::new(span, name))
     }
 
-    /// Whether the sampler has to be asked. For most requests a look at one header decides that.
+    /// Whether the sampler has to be asked. For most requests one header shows that it need not be.
     fn may_sample(&self, headers: &HeaderMap) -> bool {
         let of_share = self.sampling.of_roots > 0.0;
         if !self.sampling.follows_caller {
             return of_share;
         }
         let Some(parent) = parent_of(headers) else { return of_share };
-        // The last digit holds the flag.
+        // The last digit contains the flag that says whether the caller traces the request.
         let digit = parent.as_bytes().get(TRACEPARENT_BYTES - 1);
         let flags = digit.and_then(|digit| char::from(*digit).to_digit(16));
         of_share || flags.is_some_and(|flags| flags & 1 == 1)
@@ -123,7 +124,7 @@ impl Tracer {
     }
 }
 
-/// The exporter of spans, or why it cannot be made.
+/// The exporter of spans, or the reason why it cannot be made.
 fn exporter(traces: &Traces, is_https: bool) -> Result<SpanExporter, String> {
     let exporter = match traces.protocol {
         OtlpProtocol::Grpc => {
@@ -146,7 +147,7 @@ fn exporter(traces: &Traces, is_https: bool) -> Result<SpanExporter, String> {
 fn without_secrets(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let (before, query) = rest.split_once('?').unwrap_or((rest, ""));
-    // If an @ follows a ?, it is not clear where a password ends, so the host is left out.
+    // If an @ follows a ?, the end of the password is not clear, so the host is left out.
     let host = if query.contains('@') { "..." } else { before.rsplit('@').next().unwrap_or("") };
     if scheme.is_empty() { host.to_owned() } else { format!("{scheme}://{host}") }
 }
@@ -156,11 +157,11 @@ fn is_sampled(span: &Span) -> bool {
     span.span_context().is_sampled()
 }
 
-/// The attributes from the variables and the options, and our name and version unless one of these sets others.
+/// The attributes from the variables and the options. Our name and version are added unless these set others.
 fn resource(options: &[(String, String)]) -> Resource {
     let found = Resource::builder().build();
     let is_known = |name: &'static str| {
-        // This is the SDK's name for a service without a name, followed by the name of the executable.
+        // The SDK gives a service without a name this name, followed by the name of the executable.
         let is_found = |value: &Value| !value.as_str().starts_with("unknown_service");
         let of_variables = found.get(&Key::from_static_str(name));
         of_variables.is_some_and(|value| is_found(&value))
@@ -173,8 +174,8 @@ fn resource(options: &[(String, String)]) -> Resource {
     Resource::builder().with_attributes(usual.chain(of_options)).build()
 }
 
-/// The caller's `traceparent`, if it has the standard's form; the SDK would accept numbers of any length. If there are
-/// two such headers, neither is used.
+/// The caller's `traceparent`, if it has the standard's form. The form is checked here, because the SDK would accept
+/// numbers of any length. If there are two such headers, neither is used.
 fn parent_of(headers: &HeaderMap) -> Option<&str> {
     let mut all = headers.get_all(TRACEPARENT).iter();
     let (parent, None) = (all.next()?.to_str().ok()?, all.next()) else { return None };
@@ -183,7 +184,7 @@ fn parent_of(headers: &HeaderMap) -> Option<&str> {
     (is_formed && parent.len() <= MAX_TRACESTATE_BYTES).then_some(parent)
 }
 
-/// The headers of a trace, within bounds.
+/// The headers of a trace, bounded in length.
 struct TraceHeaders<'h> {
     parent: Option<&'h str>,
     /// All lines of `tracestate`, joined.

@@ -1,4 +1,4 @@
-//! An authority and its certificates, made by the test.
+//! Makes an authority and its certificates for tests.
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 
@@ -28,7 +28,7 @@ impl Authority {
     pub(crate) fn issue(&self) -> Issued {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
-        // The name differs from the issuer's name: otherwise OpenSSL treats the certificate as self-signed.
+        // The name of the certificate differs from its issuer's name. Otherwise OpenSSL would treat it as self-signed.
         params.distinguished_name.push(DnType::CommonName, "localhost");
         let certificate = params.signed_by(&key, &self.0).expect("it signs");
         Issued { certificate: certificate.pem(), key: key.serialize_pem() }

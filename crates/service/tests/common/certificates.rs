@@ -32,7 +32,7 @@ impl Issued {
     }
 }
 
-/// The paths of a test's files, none of which exists yet.
+/// The paths of a test's files. The files do not exist yet.
 pub(crate) fn files(test: &str) -> (PathBuf, TlsFiles) {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("tls_{test}"));
     let _ = fs::remove_dir_all(&path);
@@ -46,8 +46,8 @@ pub(crate) fn write(path: &Path, text: &str) -> PathBuf {
     path.to_owned()
 }
 
-/// A handshake as `localhost`; returns the stream, or the error. A client's certificate is checked only after the
-/// client has finished its handshake, so the client learns of a refusal only when it reads.
+/// Does a handshake with a server that must be `localhost`; returns the stream, or the error. A client's certificate is
+/// checked only after the client has finished its handshake, so the client learns of a refusal only when it reads.
 pub(crate) async fn connect(
     address: SocketAddr,
     authority: &Authority,

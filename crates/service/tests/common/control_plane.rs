@@ -1,4 +1,4 @@
-//! A control plane that sends a test's responses over the published protocol.
+//! A control plane that speaks the published protocol, and sends the responses that a test gives it.
 
 #![allow(dead_code)] // not every test binary has a control plane
 
@@ -23,14 +23,14 @@ use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Server, ServerTlsConfig};
 use tonic::{Request, Response, Status, Streaming};
 
-/// Long enough for a machine that is busy with other tests.
+/// A wait that is long enough for a machine that is busy with other tests.
 const PATIENT: Duration = Duration::from_secs(60);
 
 pub(crate) const TYPE: &str = "type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig";
 
 type Sender = mpsc::Sender<Result<DiscoveryResponse, Status>>;
 
-/// A control plane that runs.
+/// A running control plane.
 pub(crate) struct ControlPlane {
     pub(crate) address: SocketAddr,
     asked: UnboundedReceiver<DiscoveryRequest>,
@@ -118,7 +118,7 @@ impl ControlPlane {
     }
 }
 
-/// The nonce is the version with an n before it.
+/// The nonce of a response is its version with an n before it.
 pub(crate) fn response(version: &str, configs: &[RateLimitConfig]) -> DiscoveryResponse {
     let resource = |config: &RateLimitConfig| prost_types::Any {
         type_url: TYPE.to_owned(),

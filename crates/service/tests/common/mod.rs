@@ -1,4 +1,4 @@
-//! Starts a service on free ports, and has clients for it.
+//! Starts a service on free ports, and provides clients for it.
 
 #![allow(dead_code)] // each test file uses only a part
 
@@ -23,7 +23,7 @@ use tollgate_service::protocol::rls::{RateLimitRequest, RateLimitResponse};
 use tollgate_service::{AnswerParts, Options, Running, start};
 use tonic::transport::{Channel, Endpoint};
 
-/// Windows of a year: no test reaches their end.
+/// Most limits have windows of a year, so that no test reaches the end of a window.
 pub(crate) const RULES: &str = "
 domain: basic
 descriptors:
@@ -37,7 +37,7 @@ descriptors:
   - {key: told, metadata: {tier: gold, deep: {a: 1}}, rate_limit: {unit: year, requests_per_unit: 9}}
 ";
 
-/// Long enough for a machine that is busy with other tests.
+/// A wait that is long enough for a machine that is busy with other tests.
 pub(crate) const PATIENT: Duration = Duration::from_secs(30);
 
 /// A running service, the directory of its rules, and the results of its loads.
@@ -52,7 +52,7 @@ pub(crate) async fn serve(test: &str, rules: &str, settings: RuleSettings) -> Wo
     serve_with(test, rules, |options| Options { settings, ..options }).await
 }
 
-/// Serves these rules on a clock that the test moves, at noon of some day and 17 s.
+/// Serves these rules on a clock that stands still at [`NOON`].
 pub(crate) async fn serve_at_noon(test: &str, rules: &str, settings: RuleSettings) -> World {
     let clock = ManualClock::new();
     clock.set(NOON);
@@ -159,13 +159,13 @@ impl World {
         (status, body)
     }
 
-    /// The status and the body of the answer to a JSON body: as JSON, or as the text that it is.
+    /// Sends a JSON body; returns the status and the body of the answer, as JSON or, if it is not JSON, as text.
     pub(crate) async fn post(&self, path: &str, body: Value) -> (u16, Value) {
         let (status, told) = self.http("POST", path, &body.to_string()).await;
         (status, serde_json::from_str(&told).unwrap_or(Value::String(told)))
     }
 
-    /// The units that are left of the limit of one entry.
+    /// The remaining units of the limit on one entry.
     pub(crate) async fn left(&self, domain: &str, key: &str, value: &str) -> u64 {
         let path = format!("/v1/peek?domain={domain}&{key}={value}&cost=0");
         let (_, told) = self.http("GET", &path, "").await;
@@ -179,7 +179,7 @@ impl World {
     }
 }
 
-/// The status, the headers and the body.
+/// Sends one request; returns the status, the headers and the body of the answer.
 pub(crate) async fn exchange(
     address: std::net::SocketAddr,
     method: &str,
@@ -201,10 +201,10 @@ pub(crate) fn answered(answer: &str) -> (u16, String, String) {
     (status.expect("a status"), head.to_ascii_lowercase(), body.to_owned())
 }
 
-/// The whole answer to a request, which is sent as it stands.
+/// Sends the text of a request unchanged; returns the whole answer.
 pub(crate) async fn raw(address: std::net::SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(address).await.expect("it listens");
-    // A server that refuses a body early need not read it.
+    // An error is ignored, because a server that refuses a body early need not read it.
     let _ = stream.write_all(request.as_bytes()).await;
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer).await;

@@ -1,4 +1,4 @@
-//! Cases of hits before a request and hits of the request, and how the metrics of envoyproxy/ratelimit count them.
+//! Cases of requests near and over a limit, and the counts that the metrics of envoyproxy/ratelimit must show for them.
 
 use serde_json::json;
 
@@ -21,8 +21,8 @@ pub(crate) const METRICS: [&str; 6] = [
     "over_limit_with_local_cache",
 ];
 
-/// The key, the hits before, the hits of the request; then the growth of each metric. Each case has its own client.
-/// All cases of the split itself are in `crates/rules/src/decide/verdict.rs`.
+/// Each case has a key, the hits before the request, the hits of the request, and the growth of each metric. Each case
+/// has its own client. The split into near and over is tested in full in `crates/rules/src/decide/verdict.rs`.
 const CASES: [(&str, u64, u64, [u64; 6]); 5] = [
     ("ten", 8, 1, [1, 1, 1, 0, 0, 0]),
     ("ten", 9, 3, [3, 0, 1, 2, 0, 0]),

@@ -1,4 +1,4 @@
-//! A collector of traces over OTLP, and the log.
+//! Collectors of traces over OTLP, and a copy of the log.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -35,7 +35,7 @@ pub(crate) enum CollectorMood {
     Hangs,
 }
 
-/// A collector that passes on what it receives.
+/// A collector that passes on to the test the messages that it receives.
 struct Collector {
     received: mpsc::UnboundedSender<ExportTraceServiceRequest>,
     mood: CollectorMood,
@@ -71,7 +71,7 @@ impl Received {
         (attributes, spans.collect())
     }
 
-    /// Whether no message has come.
+    /// Whether no message has arrived.
     pub(crate) fn is_empty(&mut self) -> bool {
         self.0.try_recv().is_err()
     }
@@ -87,7 +87,7 @@ pub(crate) async fn collector(mood: CollectorMood) -> (String, Received) {
     (endpoint, Received(take))
 }
 
-/// Starts a collector over HTTP, and returns its whole address.
+/// Starts a collector over HTTP, and returns its address with the path.
 pub(crate) async fn collector_over_http(status: StatusCode) -> (String, Received) {
     let (received, take) = mpsc::unbounded_channel();
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -152,8 +152,8 @@ impl LogLines {
         text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
 
-    /// Stops the service, and returns the lines about denials. A thread of the log writes them, so they are complete
-    /// only then.
+    /// Stops the service, and returns the lines about denials. They are complete only when the service has stopped,
+    /// because a separate thread writes them.
     pub(crate) async fn denials_of(&self, world: World) -> Vec<serde_json::Value> {
         world.running.stop().await;
         let is_denial = |line: &serde_json::Value| line["message"] == json!("denied");

@@ -1,4 +1,5 @@
-//! `/v1/auth`: the questions of proxies, and the answers. Real proxies ask in `crates/cli/tests/proxies`.
+//! Tests `/v1/auth`: the questions of proxies, and the answers. The tests with real proxies are in
+//! `crates/cli/tests/proxies`.
 
 use std::net::SocketAddr;
 
@@ -31,7 +32,8 @@ descriptors:
       - {key: host, rate_limit: {unit: hour, requests_per_unit: 100, name: free}}
 ";
 
-/// The status, the headers in lower case, and the body that answer a request from an address of this machine.
+/// Sends a request from this address of the machine; returns the status, the headers in lower case, and the body of the
+/// answer.
 async fn ask_from(
     world: &World,
     from: &str,
@@ -51,12 +53,12 @@ async fn ask_from(
     answered(&String::from_utf8(answer).expect("text"))
 }
 
-/// The status that answers a proxy on this machine.
+/// Asks as a proxy on this machine; returns the status of the answer.
 async fn ask(world: &World, path: &str, headers: &[&str]) -> u16 {
     ask_from(world, "127.0.0.1", &format!("GET {path}"), headers).await.0
 }
 
-/// The status that answers the proxy, and the limits that decided its request, each with the units that are left.
+/// Asks as a proxy; returns the status of the answer, and the limits that decided, each with its remaining units.
 async fn limits(world: &World, headers: &[&str]) -> (u16, Vec<(String, u64)>) {
     let asked = "GET /v1/auth?domain=shop";
     let (status, _, body) = ask_from(world, "127.0.0.1", asked, headers).await;
@@ -83,13 +85,13 @@ async fn a_request_is_decided_by_every_descriptor_whose_parts_it_has() {
     let all = [client, user, login[0], login[1], host];
     let expected = [("per-client", 3), ("logins", 1), ("per-user", 0), ("free", 99)];
     assert_eq!(limits(&world, &all).await, (200, names(&expected)));
-    // One of the limits denies the request, and none is charged.
+    // One of the limits denies the request, so no limit is charged.
     let expected = [("per-client", 3), ("logins", 1), ("per-user", 0), ("free", 99)];
     assert_eq!(limits(&world, &all).await, (429, names(&expected)));
-    // Other methods, other paths and other plans have no rule.
+    // For other methods, paths and plans there is no rule.
     let other = [client, "x-forwarded-method: GET", login[0], "x-plan: paid", host];
     assert_eq!(limits(&world, &other).await, (200, names(&[("per-client", 2)])));
-    // This is the same host in another spelling.
+    // The next host is the same host in another spelling.
     let other = [client, "x-forwarded-host: SHOP.example."];
     assert_eq!(limits(&world, &other).await, (200, names(&[("per-client", 1), ("free", 98)])));
 }
@@ -135,13 +137,13 @@ async fn an_address_is_believed_from_trusted_proxies_and_from_no_client() {
     const ASK: &str = "GET /v1/auth?domain=shop&cost=5";
     let world = serve_at_noon("auth_addresses", RULES, RuleSettings::default()).await;
     let status = async |from: &str, header: &str| ask_from(&world, from, ASK, &[header]).await.0;
-    // This client is no proxy: its own address is used, whatever header it sends.
+    // This client is not a trusted proxy, so its own address is used, whatever header it sends.
     assert_eq!(status("127.0.0.2", "x-forwarded-for: 192.0.2.1").await, 200);
     for forged in ["192.0.2.2", "127.0.0.1", "127.0.0.3", "", "192.0.2.2, 127.0.0.1"] {
         let header = format!("x-forwarded-for: {forged}");
         assert_eq!(status("127.0.0.2", &header).await, 429, "{forged}");
     }
-    // This is a proxy of this machine, which writes the address that it knows at the right.
+    // This is a trusted proxy, which has appended the client's address at the right end of the header.
     assert_eq!(status("127.0.0.1", "x-forwarded-for: 198.51.100.7, 192.0.2.1").await, 200);
     assert_eq!(status("127.0.0.1", "x-forwarded-for: 198.51.100.8, 192.0.2.1").await, 429);
     assert_eq!(status("127.0.0.1", "x-forwarded-for: 192.0.2.1, 127.0.0.1").await, 429);
@@ -194,7 +196,7 @@ async fn a_request_that_no_descriptor_applies_to_passes_and_is_counted() {
     assert_eq!(world.metric(unmapped).await.as_deref(), Some("1"));
     assert_eq!(ask(&world, "/v1/auth?domain=shop", &["x-user: a"]).await, 200);
     assert_eq!(world.metric(unmapped).await.as_deref(), Some("1"));
-    // In an unknown domain requests pass, as for `/v1/check`.
+    // In an unknown domain requests pass, as with `/v1/check`.
     assert_eq!(ask(&world, "/v1/auth?domain=bank", &["x-user: a"]).await, 200);
     assert_eq!(world.metric(unmapped).await.as_deref(), Some("1"));
     assert_eq!(world.metric("tollgate_domain_not_found_total").await.as_deref(), Some("1"));
@@ -232,7 +234,7 @@ async fn a_question_that_is_none_is_refused_with_what_would_be_accepted() {
 #[tokio::test]
 async fn headers_of_any_content_are_decided() {
     let world = serve_at_noon("auth_any_headers", RULES, RuleSettings::default()).await;
-    // Values that differ only after 8 KiB are one value. Two lines of a header are joined into one value.
+    // Values that differ only after 8 KiB count as the same value. Two lines of a header are joined.
     let long = |end: &str| format!("x-user: {}{end}", "u".repeat(8_192));
     for (nth, (headers, status)) in [
         (vec![long("a")], 200),
@@ -303,7 +305,8 @@ async fn the_admin_sees_what_a_request_becomes_and_a_reload_changes_it() {
     assert_eq!(limits(&world, &headers).await, (200, expected));
 }
 
-/// Nothing listens at the store's address: each rule's `on_error` decides, and by default this node's share.
+/// Nothing listens at the store's address, so each rule's `on_error` decides. By default that is this node's share of
+/// the limit.
 #[tokio::test]
 async fn limits_that_are_kept_in_redis_are_asked_and_without_it_each_rule_says_what_happens() {
     let rules = RULES.replace("{key: user,", "{key: user, on_error: deny,");

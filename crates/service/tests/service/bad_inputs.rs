@@ -1,5 +1,5 @@
-//! Inputs that commonly break rate limit services, row by row: the number of each row of the catalogue of bad inputs
-//! is in the name of its test.
+//! Tests inputs that commonly break rate limit services. They are the rows of a catalogue of bad inputs, and the name
+//! of each test contains the number of its row.
 //!
 //! | Rows | Where |
 //! |---|---|
@@ -29,7 +29,7 @@ async fn world(test: &str) -> World {
     serve(&format!("bad_{test}"), RULES, RuleSettings::default()).await
 }
 
-/// The status that answers raw bytes in place of a request. 13 is INTERNAL, 11 is OUT_OF_RANGE.
+/// Sends raw bytes in place of a request; returns the gRPC status of the answer. 13 is INTERNAL, 11 is OUT_OF_RANGE.
 async fn status_of_bytes(world: &World, message: Vec<u8>) -> String {
     use tower::ServiceExt;
     let length = u32::try_from(message.len()).expect("a length").to_be_bytes();
@@ -73,7 +73,8 @@ async fn row_92_a_value_that_is_no_text_is_limited() {
     assert_eq!(world.left("basic", "key3", "%EF%BF%BD").await, 7);
 }
 
-/// Row 99, too: requests of one connection ask with 0 hits and with others by turns, and are independent.
+/// Also tests row 99: requests on one connection with 0 hits and with other numbers, by turns, do not affect each
+/// other.
 #[tokio::test]
 async fn row_93_99_any_number_of_hits_is_decided_and_none_wraps() {
     let world = world("93").await;
@@ -125,7 +126,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// The first bytes that a client sends.
+/// The first bytes that a client of HTTP/2 sends.
 fn preface() -> Vec<u8> {
     [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(4, 0, 0, &[])].concat()
 }
@@ -137,7 +138,7 @@ const HEADERS: [u8; 3] = [0x83, 0x86, 0x84];
 /// frames.
 async fn until_closed(world: &World, said: &[u8]) -> Vec<(u8, Vec<u8>)> {
     let mut stream = TcpStream::connect(world.running.grpc).await.expect("it listens");
-    // The connection may be closed before everything is sent.
+    // An error is ignored, because the connection may be closed before everything is sent.
     let _ = stream.write_all(said).await;
     let mut heard = Vec::new();
     let _ = stream.read_to_end(&mut heard).await;
@@ -163,7 +164,7 @@ async fn row_96_streams_that_are_reset_at_once_and_headers_without_end_close_the
         resets.extend(frame(3, 0, stream, &8_u32.to_be_bytes()));
     }
     let frames = until_closed(&world, &resets).await;
-    // The server announces the stream cap: MAX_CONCURRENT_STREAMS is setting 3.
+    // The server announces its maximum number of streams: MAX_CONCURRENT_STREAMS is setting 3.
     let settings = &frames.iter().find(|(kind, _)| *kind == SETTINGS).expect("settings").1;
     assert!(settings.chunks(6).any(|one| one == [0, 3, 0, 0, 4, 0]), "{settings:?}");
     // ENHANCE_YOUR_CALM is error 11.
@@ -181,7 +182,7 @@ async fn row_96_streams_that_are_reset_at_once_and_headers_without_end_close_the
     assert!(world.client().await.should_rate_limit(asked).await.is_ok());
 }
 
-/// Time advances only to the next deadline: a task that waits for a deadline reaches it at once.
+/// The paused clock jumps to the next deadline, so a task that waits for a deadline does not really wait.
 #[tokio::test(start_paused = true)]
 async fn row_97_a_client_that_sends_no_headers_in_time_is_closed() {
     let world = world("97_closed").await;
@@ -223,7 +224,7 @@ async fn row_125_no_label_holds_what_requests_say() {
         let asked = [descriptor(&[("key3", &value)]), descriptor(&[(&value, "x")]), strange];
         let answer = world.client().await.should_rate_limit(request("basic", &asked)).await;
         assert!(answer.is_ok());
-        // The names of domains that do not exist add no series, either.
+        // Unknown domains do not add series, either.
         assert!(world.client().await.should_rate_limit(request(&value, &asked)).await.is_ok());
     }
     let (_, after) = world.http("GET", "/metrics", "").await;

@@ -1,4 +1,4 @@
-//! Connections beyond the maximum.
+//! Tests connections beyond the maximum number.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -10,7 +10,7 @@ use tonic_health::pb::health_client::HealthClient;
 
 use crate::common::{RULES, World, descriptor, request, serve_with};
 
-/// A service whose places are all taken by two connections that ask nothing.
+/// A service with two places, both taken by connections that ask nothing.
 async fn full(test: &str) -> (World, [TcpStream; 2]) {
     let more = |options| Options {
         max_connections: Some(2),
@@ -56,7 +56,7 @@ async fn beyond_the_maximum_the_admin_is_answered_and_redis_is_refused() {
     assert_eq!(told, "-ERR max number of clients reached\r\n");
 }
 
-/// There are more connections than the reserve has places, and they ask nothing. A probe that comes then is answered.
+/// More connections than the reserve has places are open and ask nothing. A probe that comes later is still answered.
 #[tokio::test]
 async fn connections_that_take_the_reserve_keep_no_probe_out() {
     let (world, _idle) = full("connections_reserve").await;

@@ -1,4 +1,4 @@
-//! The log of denials: the content of its lines, over every protocol, and their number.
+//! Tests the log of denials: the content of its lines over every protocol, and the number of lines.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ descriptors:
   - {key: tried, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}}
 ";
 
-/// A service that logs as many denials as this limit admits.
+/// A service that logs as many denials as the limit `log_denials` admits.
 async fn world(test: &str, log_denials: Option<&str>) -> (World, ManualClock) {
     let clock = ManualClock::new();
     clock.set(NOON);
@@ -37,7 +37,7 @@ async fn world(test: &str, log_denials: Option<&str>) -> (World, ManualClock) {
     (world.await, clock)
 }
 
-/// Sends commands of Redis' protocol, and waits for this number of answers.
+/// Sends commands in Redis' protocol, and waits for this number of answers.
 async fn redis(world: &World, commands: &str, answers: usize) {
     let address = world.running.resp.expect("it is spoken");
     let mut stream = TcpStream::connect(address).await.expect("it listens");
@@ -123,7 +123,7 @@ async fn what_passes_and_what_only_asks_is_no_denial() {
     assert_eq!(log.denials_of(world).await, Vec::<Value>::new());
 }
 
-/// The values are not text, or as long as a request may be.
+/// The values are very long, or not text, or contain control characters.
 #[tokio::test]
 async fn no_value_makes_a_line_long_or_breaks_it() {
     let (log, _guard) = LogLines::begin();
@@ -145,8 +145,8 @@ async fn no_value_makes_a_line_long_or_breaks_it() {
     assert_eq!(told, expected);
 }
 
-/// Causes ten denials, and one more a second later. Returns the number of lines, the number of left-out denials in the
-/// last line, and both metrics.
+/// Causes ten denials, and one more a second later. Returns the number of lines, the number of left-out denials that
+/// the last line reports, and the metrics of logged and of left-out denials.
 async fn flood(test: &str, limit: &str) -> (usize, Value, [Option<String>; 2]) {
     let (log, _guard) = LogLines::begin();
     let (world, clock) = world(test, Some(limit)).await;

@@ -1,5 +1,5 @@
-//! Envoy's protocol over a real socket: the answers that it requires. The letters and numbers in names are those of the
-//! list in `scenarios.rs`.
+//! Tests Envoy's protocol over a real socket. The letters and numbers in the names of tests refer to the scenarios in
+//! `scenarios.rs`.
 
 use crate::common::{RULES, World, codes, descriptor, request, serve, serve_at_noon};
 use tollgate_rules::RuleSettings;
@@ -17,7 +17,7 @@ async fn world(test: &str) -> World {
 #[tokio::test]
 async fn a1_an_unknown_domain_has_no_limit_and_is_counted() {
     let world = world("a1").await;
-    // The second domain is known, and has no matching rule.
+    // The second domain is known, but none of its rules matches.
     for domain in ["foo", "basic"] {
         let response = world.ask(request(domain, &[descriptor(&[("hello", "world")])])).await;
         assert_eq!((response.overall_code(), codes(&response)), (Code::Ok, vec![(Code::Ok, 0)]));
@@ -64,7 +64,7 @@ async fn a3_of_25_calls_20_pass_and_the_counters_say_so() {
         let response = client.should_rate_limit(asked).await.expect("an answer").into_inner();
         let expected = if call <= 20 { (Code::Ok, 20 - call) } else { (Code::OverLimit, 0) };
         assert_eq!((response.overall_code(), codes(&response)), (expected.0, vec![expected]));
-        // The clock stands at noon and 17 s.
+        // The clock stands 17 s after noon, so the minute ends in 43 s.
         let reset = response.statuses[0].duration_until_reset;
         assert_eq!(reset.map(|reset| reset.seconds), Some(43));
     }
@@ -72,7 +72,7 @@ async fn a3_of_25_calls_20_pass_and_the_counters_say_so() {
         ("rule_hits", "25"),
         ("rule_within_limit", "20"),
         ("rule_over_limit", "5"),
-        // These are the last four of twenty hits: 0.8 of the limit was used before.
+        // The last four of the twenty admitted hits come after 0.8 of the limit was used, so they are near the limit.
         ("rule_near_limit", "4"),
         ("rule_shadow", "0"),
     ] {
@@ -145,7 +145,7 @@ async fn e_global_shadow_mode_denies_nothing_and_tells_what_would_be() {
     for (key, hits_addend, status, would_be_denied) in [
         ("key3", 10, (Code::Ok, 0), "0"),
         ("key3", 1, (Code::OverLimit, 0), "1"),
-        // What is admitted is not counted.
+        // An admitted request is not counted.
         ("key2", 1, (Code::Ok, 19), "1"),
     ] {
         let asked = request("basic", &[descriptor(&[(key, "x")])]);
@@ -156,7 +156,7 @@ async fn e_global_shadow_mode_denies_nothing_and_tells_what_would_be() {
     }
 }
 
-/// Rows 90 and 91 of the bad inputs, and scenario H.
+/// Tests rows 90 and 91 of the bad inputs (see `bad_inputs.rs`), and scenario H.
 #[tokio::test]
 async fn row_90_91_requests_that_say_nothing_or_too_much_are_refused_with_the_reason_and_counted() {
     let world = world("row_90_91").await;
@@ -185,7 +185,7 @@ async fn row_90_91_requests_that_say_nothing_or_too_much_are_refused_with_the_re
     let asked = request("basic", &[descriptor(&[("key3", &huge)])]);
     let status = client.should_rate_limit(asked).await.expect_err("a huge message");
     assert_eq!(status.code(), Grpc::OutOfRange);
-    // The connection stays open, and nothing was charged.
+    // The connection is still open, and nothing was charged.
     let answer = client.should_rate_limit(request("basic", &[one()])).await.expect("an answer");
     assert_eq!(codes(&answer.into_inner()), [(Code::Ok, 9)]);
 }
@@ -217,7 +217,7 @@ async fn h_without_rules_the_answer_is_unavailable_and_health_says_so() {
     let asked = || HealthCheckRequest { service: "ratelimit".into() };
     let answer = health.check(asked()).await.expect("known").into_inner();
     assert_eq!(answer.status(), ServingStatus::NotServing);
-    // Good rules are loaded, and the health check reports it.
+    // When good rules are loaded, the health check reports it.
     let mut watched = health.watch(asked()).await.expect("known").into_inner();
     std::fs::write(world.rules.join("basic.yaml"), RULES).expect("a file below target");
     world.running.changed().notify();

@@ -1,4 +1,4 @@
-//! The headers that report limits, over a real socket.
+//! Tests the headers that report limits, over a real socket.
 
 use serde_json::{Value, json};
 use tollgate::ManualClock;
@@ -90,7 +90,7 @@ descriptors:
     }
 }
 
-/// `Retry-After` of the answer to Envoy, if there is one.
+/// Asks as Envoy; returns the header `Retry-After` of the answer, if there is one.
 async fn retry_after(world: &World, keys: &[&str]) -> Option<String> {
     let asked: Vec<_> = keys.iter().map(|key| descriptor(&[(key, "x")])).collect();
     let headers = world.ask(request("d", &asked)).await.response_headers_to_add;
@@ -114,10 +114,11 @@ descriptors:
     for _ in 0..2 {
         assert_eq!(retry_after(&world, &["gcra", "minute"]).await, None);
     }
-    // The limit has room for one unit in half an hour, long before it is whole. The minute ends in 43 s.
+    // The GCRA limit has room for one unit in half an hour, long before it is full again. The window of the other limit
+    // ends in 43 s.
     assert_eq!(retry_after(&world, &["gcra"]).await.as_deref(), Some("1800"));
     assert_eq!(retry_after(&world, &["minute"]).await.as_deref(), Some("43"));
-    // Of several limits the longest wait is reported, and none if there is no end to the wait.
+    // If several limits deny, the longest wait is reported. If waiting never helps, none is reported.
     assert_eq!(retry_after(&world, &["minute", "gcra"]).await.as_deref(), Some("1800"));
     assert_eq!(retry_after(&world, &["never"]).await, None);
     assert_eq!(retry_after(&world, &["tried"]).await, None);

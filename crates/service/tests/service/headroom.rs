@@ -1,4 +1,4 @@
-//! `mode: elastic` over HTTP and gRPC, and the reports that decide how much pools lend.
+//! Tests `mode: elastic` over HTTP and gRPC, and the reports that decide how much pools lend.
 
 use std::time::Duration;
 
@@ -23,14 +23,14 @@ async fn report(world: &World, report: Value) -> (u16, String) {
     world.admin("POST", "/v1/headroom", &report.to_string()).await
 }
 
-/// The status of the answer, and `borrowed` of its one descriptor.
+/// Sends one request; returns the status of the answer, and `borrowed` of its only descriptor.
 async fn check(world: &World) -> (u16, Value) {
     let (status, told) = world.http("POST", "/v1/check", CHECK).await;
     let mut told: Value = serde_json::from_str(&told).expect("JSON");
     (status, told["statuses"][0]["borrowed"].take())
 }
 
-/// The lines of the metrics that begin with this prefix.
+/// The lines of `/metrics` that begin with this prefix.
 async fn metrics(world: &World, prefix: &str) -> Vec<String> {
     let (_, page) = world.admin("GET", "/metrics", "").await;
     page.lines().filter(|line| line.starts_with(prefix)).map(str::to_owned).collect()
@@ -72,7 +72,7 @@ async fn a_report_lends_for_its_time_to_live_and_then_nothing() {
     assert_eq!(metrics(&world, "tollgate_pool").await, over, "told once");
     let borrowed = metrics(&world, "tollgate_rule_borrowed_total").await;
     assert_eq!(borrowed, ["tollgate_rule_borrowed_total{domain=\"shop\",rule=\"user\"} 1"]);
-    // A report that names no time lasts ten seconds.
+    // A report without `ttl_ms` lasts ten seconds.
     let told = report(&world, json!({"domain": "shop", "headroom": 1})).await;
     assert_eq!(told, (200, r#"{"headroom":1.0,"ttl_ms":10000}"#.to_owned()));
     clock.advance(Duration::from_millis(9_999));

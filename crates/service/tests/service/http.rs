@@ -1,4 +1,4 @@
-//! HTTP over a real socket.
+//! Tests HTTP over a real socket.
 
 use crate::common::{NOON, RULES, World, exchange, serve, serve_at_noon};
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ async fn json_is_envoys_protocol_in_protobufs_json() {
     assert_eq!((status, &found["limitRemaining"]), (200, &json!(1)));
     let limit = json!({"requestsPerUnit": 10, "unit": "YEAR", "name": "ten"});
     assert_eq!(found["currentLimit"], limit);
-    // The request uses the names of the .proto, numbers for enumerations, and texts for numbers.
+    // This request uses the names of the `.proto` file, a number for an enumeration, and a text for a number.
     let own = r#"{"domain":"basic","hits_addend":"2","descriptors":[{"entries":[{"key":"own"}],
         "limit":{"requests_per_unit":5,"unit":6}}]}"#;
     let (status, answer) = world.http("POST", "/json", own).await;
@@ -56,13 +56,14 @@ async fn j_json_is_200_when_it_may_go_and_429_when_not() {
         assert_eq!((status, &answer["overallCode"]), (expected, &json!(overall)));
         assert_eq!(answer["statuses"], json!([of_two(overall, left)]));
     }
-    // UNKNOWN, which would be a 500, is never answered: a request without a decision gets a 400 with its reason.
+    // A request without a decision gets a 400 with the reason. In envoyproxy/ratelimit, the answer UNKNOWN would be a
+    // 500.
     let none = serve_at_noon("j_none", "domain: [", RuleSettings::default()).await;
     let answer = none.http("POST", "/json", body).await;
     assert_eq!(answer, (400, "no rate limit configuration loaded".to_owned()));
 }
 
-/// Fuzzers and benchmarks send requests without a socket: they must see what clients see.
+/// Fuzzers and benchmarks send requests without a socket. They must get the same answers as clients.
 #[tokio::test]
 async fn a_body_is_answered_without_a_socket_as_with_one() {
     let world = serve_at_noon("without_a_socket", RULES, RuleSettings::default()).await;
@@ -162,7 +163,7 @@ async fn a_service_without_its_store_is_well_and_says_so() {
     assert_eq!(world.metric("tollgate_store_degraded").await.as_deref(), Some("1"));
 }
 
-/// Rules each of whose counters gets a different number.
+/// Rules for which each counter gets a different number.
 const COUNTED: &str = "
 domain: d
 descriptors:
@@ -173,7 +174,7 @@ descriptors:
       - {key: user, descriptors: [{key: path, rate_limit: {unit: hour, requests_per_unit: 9}}]}
 ";
 
-/// The page of metrics after a few requests, without times and bytes, which vary.
+/// The page of metrics after a few requests, without the lines that vary, such as times and bytes.
 async fn counted(test: &str, names: MetricsNames) -> String {
     let world = crate::common::serve_with(test, COUNTED, |options| Options {
         metrics_names: names,
@@ -207,7 +208,7 @@ async fn counted(test: &str, names: MetricsNames) -> String {
             .into_iter()
             .any(|name| is_series(&format!("{name}sum")) || is_series(&format!("{name}bucket")))
             && !line.contains("_bytes")
-            // Connections that have ended may not be closed yet.
+            // This count varies, because connections that have ended may not be closed yet.
             && !is_series("tollgate_connections ")
     };
     page.lines().filter(is_fixed).map(|line| format!("{line}\n")).collect()
@@ -291,7 +292,7 @@ descriptors:
         assert!(status == 200 && headers.contains("content-type: text/javascript"), "{headers}");
         assert!(script.contains("replaceWith"));
     }
-    // With this many rules, not every rule has a list.
+    // With this many rules, not every rule has a list of clients.
     let rule = |n| format!("  - {{key: k{n}, value: x, rate_limit: {{unit: hour}}}}\n");
     let many: String = (0..257).map(rule).collect();
     let many =

@@ -1,4 +1,4 @@
-//! The service over real sockets. One binary, because each test binary compiles the whole service again.
+//! Tests of the service over real sockets. They are one binary, because each test binary links the whole service again.
 
 #[path = "../common/certificates.rs"]
 mod certificates;

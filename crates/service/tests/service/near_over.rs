@@ -1,4 +1,5 @@
-//! Hits near and over a limit under the names of envoyproxy/ratelimit, of limits in this process.
+//! Tests how hits near and over a limit of this process are counted in the metrics with the names of
+//! envoyproxy/ratelimit.
 
 use tollgate_rules::RuleSettings;
 use tollgate_service::{MetricsNames, Options};

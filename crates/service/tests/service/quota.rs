@@ -1,4 +1,4 @@
-//! Quotas for Envoys, over real streams.
+//! Tests quotas for Envoys, over real streams.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -90,7 +90,7 @@ fn strategy(action: &BucketAction) -> Strategy {
     action.rate_limit_strategy.and_then(|one| one.strategy).expect("a strategy")
 }
 
-/// The tokens in 1,000 s, and the burst.
+/// The tokens that a strategy's bucket gains in 1,000 s, and its burst.
 fn bucket(strategy: &Strategy) -> (i64, u32) {
     let Strategy::TokenBucket(TokenBucket { max_tokens, tokens_per_fill, fill_interval }) =
         strategy
@@ -102,7 +102,7 @@ fn bucket(strategy: &Strategy) -> (i64, u32) {
     (i64::from(tokens_per_fill.expect("tokens")) * 1_000 / interval.seconds, *max_tokens)
 }
 
-/// The service, some time after its start.
+/// A service that has run long enough to make assignments.
 async fn serve(test: &str) -> (ManualClock, World) {
     let clock = ManualClock::new();
     let of_world = clock.clone().into();
@@ -115,9 +115,9 @@ async fn serve(test: &str) -> (ManualClock, World) {
 async fn a_bucket_gets_the_rule_that_its_entries_match_in_the_order_of_their_names() {
     let (_clock, world) = serve("quota_rules").await;
     let mut envoy = Stream::open(&world).await.expect("a stream");
-    // Before its demand is known, an Envoy gets half of the rate that can be given, which is 96.8 of 100.
+    // Before its demand is known, an Envoy gets half of the rate that can be given out. That rate is 96.8 of 100.
     assert_eq!(bucket(&envoy.ask(&[("user", "alice")], 1).await), (48_400, 20));
-    // The order of the entries makes no difference.
+    // The order of a bucket's entries makes no difference.
     assert_eq!(bucket(&envoy.ask(&[("tenant", "a"), ("env", "prod")], 1).await), (484, 30));
     let both = bucket(&envoy.ask(&[("both", "x")], 1).await);
     assert_eq!(both, (484, 5), "the slower rate, and the smaller burst");
@@ -165,10 +165,10 @@ async fn streams_share_a_limit_and_never_have_more_than_it() {
     let sum = rates.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     assert!(sum.0 <= 100_000 && sum.1 <= 40, "{rates:?}");
     assert_eq!(rates[0], (48_400, 20));
-    // Another user has a limit of its own.
+    // Another user has a separate limit.
     let mut other = Stream::open(&world).await.expect("a stream");
     assert_eq!(bucket(&other.ask(&[("user", "bob")], 1).await), (48_400, 20));
-    // The streams close. Their shares are given to others when the leases are over.
+    // The streams close. Their shares are given to others after their leases have ended.
     drop(envoys);
     world.until("tollgate_quota_streams 1").await;
     clock.advance(BEFORE);
@@ -257,7 +257,7 @@ async fn a_service_that_stops_ends_its_streams() {
     let (_clock, world) = serve("quota_stop").await;
     let mut envoy = Stream::open(&world).await.expect("a stream");
     envoy.ask(&[("user", "alice")], 1).await;
-    // The service stops within its grace, and no stream is left then.
+    // The service stops within its grace, and then no stream is open.
     world.running.stop().await;
     let end = envoy.answers.message().await;
     assert!(!matches!(end, Ok(Some(_))), "{end:?}");
@@ -275,7 +275,7 @@ fn state_of(test: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}_state")).join("state")
 }
 
-/// The file of quotas of the same test; with an ending, the file that it is renamed to.
+/// The file of quotas of this test. With `ending`, the file to which it is renamed.
 fn quotas_of(test: &str, ending: &str) -> PathBuf {
     state_of(test).with_file_name(format!("state.quotas{ending}"))
 }
@@ -321,7 +321,7 @@ async fn a_service_that_was_killed_or_finds_a_damaged_file_waits_until_all_is_ov
     let (clock, world) = serve_first(test).await;
     let mut envoy = Stream::open(&world).await.expect("a stream");
     envoy.ask(&ALICE, 1).await;
-    // The service is dropped, so it writes no file.
+    // The service is dropped and not stopped, so it writes no file.
     drop(world);
     for is_damaged in [false, true] {
         assert!(!quotas_of(test, "").exists());

@@ -1,4 +1,4 @@
-//! Places in queues, charges and refunds over HTTP; and the answers to Envoy, which cannot wait.
+//! Tests places in queues, charges and refunds over HTTP, and the answers to Envoy, which cannot wait.
 
 use serde_json::{Value, json};
 use tollgate_rules::RuleSettings;
@@ -42,7 +42,7 @@ async fn a_place_in_the_queue_has_a_wait_and_a_token_that_gives_it_back_once() {
     }
     let (status, denied) = reserve(&world, "queue", 1).await;
     assert_eq!((status, &denied["token"], &denied["retry_after"]), (429, &Value::Null, &json!(1)));
-    // A place that has another behind it cannot be cancelled. The last place can.
+    // A place with another place behind it cannot be cancelled. The last place can.
     let cancel = |token: &Value| world.post("/v1/cancel", json!({"token": token}));
     assert_eq!(cancel(&tokens[1]).await, (200, json!({"cancelled": false})));
     assert_eq!(cancel(&tokens[2]).await, (200, json!({"cancelled": true})));

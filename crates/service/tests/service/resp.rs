@@ -1,4 +1,4 @@
-//! Redis' protocol over a real socket, to the byte.
+//! Tests the exact bytes of Redis' protocol over a real socket.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ async fn connect(world: &World) -> TcpStream {
 }
 
 impl Redis {
-    /// Sends the bytes, and expects this answer.
+    /// Sends the text, and asserts that the answer is `expected`.
     async fn told(&mut self, sent: &str, expected: &str) {
         self.stream.write_all(sent.as_bytes()).await.expect("it is connected");
         let mut answer = vec![0; expected.len()];
@@ -47,7 +47,7 @@ impl Redis {
         assert_eq!(String::from_utf8_lossy(&answer), expected, "to {sent}");
     }
 
-    /// Sends the bytes, and returns the answers to them.
+    /// Sends the text and a `PING`, and returns all answers.
     async fn answers(&mut self, sent: &str) -> String {
         let end = "+PONG\r\n";
         let mut answers = String::new();
@@ -61,13 +61,13 @@ impl Redis {
         answers
     }
 
-    /// Expects the end of the connection.
+    /// Asserts that the connection ends without a reset.
     async fn ends(&mut self) {
         assert_eq!(self.stream.read(&mut [0; 64]).await.expect("no reset"), 0);
     }
 }
 
-/// An answer of these integers, as it is sent.
+/// The bytes of an answer that consists of these integers.
 fn integers(numbers: &[i64]) -> String {
     let each = numbers.iter().map(|number| format!(":{number}\r\n"));
     format!("*{}\r\n{}", numbers.len(), each.collect::<String>())
@@ -90,7 +90,7 @@ async fn cl_throttle_answers_the_five_numbers_of_redis_cell() {
     redis.told(ask, &integers(&[1, 16, 0, 1, 31])).await;
     redis.clock.advance(Duration::from_millis(500));
     redis.told(ask, &integers(&[0, 16, 0, -1, 32])).await;
-    // This asks for another key, as an array.
+    // The next request asks for another key, and is an array.
     let array = "*5\r\n$11\r\ncl.throttle\r\n$1\r\nb\r\n$1\r\n0\r\n$1\r\n1\r\n$1\r\n1\r\n";
     redis.told(array, &integers(&[0, 1, 0, -1, 1])).await;
     redis.told(array, &integers(&[1, 1, 0, 1, 1])).await;
@@ -140,7 +140,7 @@ async fn rules_answer_the_same_numbers_and_the_name_of_the_limit() {
     redis.told("TOLLGATE.CHECK basic 1 unknown x\r\n", &nothing).await;
     redis.told("TOLLGATE.CHECK elsewhere 1 key3 x\r\n", &nothing).await;
     redis.told("TOLLGATE.CHECK basic 1 free x\r\n", &nothing).await;
-    // The limit is the same as over HTTP.
+    // A request over HTTP is charged to the same limit.
     let statuses = redis.world.check("basic", &serde_json::json!([{"key3": "x"}]), 6).await;
     assert_eq!(statuses.1[0]["remaining"], 0);
     assert_eq!(
@@ -288,7 +288,7 @@ async fn bytes_that_are_no_request_end_the_connection_behind_the_answers() {
         redis.told(sent, &format!("+PONG\r\n-ERR Protocol error: {reason}\r\n")).await;
         redis.ends().await;
     }
-    // These are bytes that a page in a browser can send.
+    // A web page can make a browser send these bytes.
     let mut redis = redis("bytes_of_a_browser").await;
     redis.told("GET / HTTP/1.1\r\nHost: x\r\nPING\r\n", "-ERR unknown command 'GET'\r\n").await;
     redis.ends().await;
@@ -306,14 +306,14 @@ async fn a_pipeline_is_answered_in_order_however_it_is_cut() {
         tokio::task::yield_now().await;
     }
     redis.told("", &expected).await;
-    // This request is as large as a request may be.
+    // The next request has almost the maximum size.
     let large = "x".repeat(72 * 1_024 - 30);
     let ask = format!("*2\r\n$4\r\nECHO\r\n${}\r\n{large}\r\n", large.len());
     redis.told(&ask, &format!("${}\r\n{large}\r\n", large.len())).await;
 }
 
-/// When the kernel's buffers are full, the client's requests are not read, either. After 5 s, which pass at once on a
-/// paused clock, its connection is closed.
+/// The client sends requests and reads no answers. When the kernel's buffers are full, the service stops reading. After
+/// 5 s it closes the connection; the paused clock skips this time.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_does_not_read_its_answers_is_not_read_and_then_closed() {
     let mut redis = redis("a_client_that_does_not_read").await;
@@ -359,7 +359,7 @@ async fn limits_in_redis_are_not_counted_here() {
                   TOLLGATE.CHECK";
     redis.told("CL.THROTTLE a 1 1 1\r\n", &format!("-ERR cl.throttle {reason}\r\n")).await;
     redis.told("THROTTLE a 1 1 1\r\n", &format!("-ERR throttle {reason}\r\n")).await;
-    // Nothing listens at the store's address: the rule's `on_error` decides.
+    // Nothing listens at the store's address, so the rule's `on_error` decides.
     redis
         .told("TOLLGATE.CHECK basic 1 key3 x\r\nPING\r\n", "*6\r\n:0\r\n:10\r\n:9\r\n:-1\r\n:")
         .await;
@@ -378,7 +378,7 @@ async fn what_has_arrived_is_answered_before_a_service_ends() {
     assert!(rest.is_empty());
 }
 
-/// Fuzzers send bytes without a socket: they must see what clients see.
+/// Fuzzers send bytes without a socket. They must get the same answers as clients.
 #[tokio::test]
 async fn bytes_are_answered_without_a_socket_as_with_one() {
     let clock = ManualClock::new();

@@ -1,5 +1,5 @@
-//! The black-box scenarios that the test suites of envoyproxy/ratelimit cover, request by request over a socket. The
-//! letters and numbers are those of the list of scenarios. Tests move the clock.
+//! Tests the black-box scenarios of envoyproxy/ratelimit's test suites, request by request over a socket. The letters
+//! and numbers name the scenarios. Tests move the clock.
 //!
 //! | Scenario | Where |
 //! |---|---|
@@ -11,13 +11,13 @@
 //! | those of Limitador and Gubernator | `grpc.rs`, `decisions.rs` and `usage.rs` of `crates/rules/tests` |
 //! | L TLS: certificates that are renewed, and of clients | `tls.rs`, which makes them |
 //!
-//! These scenarios are not here, because they need a Redis: A6's variants (second Redis, local cache, prefix of keys,
-//! authentication, TLS, Cluster, Sentinel) and A3's counts of the local cache, A7 (the content of Redis), H's failing
-//! Redis. The scenarios of this list that are covered are in `crates/redis/tests`, and `tests/with_redis`. A6 with
+//! These scenarios need a Redis, so they are not tested here: the variants of A6 (second Redis, local cache, prefix of
+//! keys, authentication, TLS, Cluster, Sentinel), the counts of the local cache in A3, the content of Redis in A7, and
+//! the failing Redis in H. Those that are supported are tested in `crates/redis/tests` and `tests/with_redis`. A6 with
 //! rules over xDS is not supported.
 //!
-//! Answered differently on purpose: a denied request is charged nowhere (A4, unless `compat`); B2's overrides have
-//! no series of their own.
+//! Two answers differ on purpose. A denied request is charged nowhere, unless `compat` is set (A4). Limits that come
+//! with requests have no series of their own (B2).
 
 mod drain;
 mod full;

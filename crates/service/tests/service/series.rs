@@ -1,4 +1,4 @@
-//! Metrics by values of requests.
+//! Tests metrics with a series for each value of a request.
 
 use serde_json::json;
 use tollgate_rules::RuleSettings;
@@ -27,7 +27,7 @@ async fn world(test: &str, max_series: usize) -> World {
     for user in ["a\"b\\\n", "1.2.3.4", "1.2.3.4", "1.2.3.4"] {
         world.check("d", &json!([{"user": user}]), 1).await;
     }
-    // JSON's members are in the order of their names here.
+    // `json!` orders the members of an object by their names.
     for path in ["/", "/more"] {
         world.check("d", &json!([{"area": "api", "method": "GET", "path": path}]), 1).await;
     }
@@ -82,7 +82,8 @@ async fn dashboards_of_envoyproxy_ratelimit_find_values_in_their_labels() {
             r#"key1="user_a\"b\\\n"} 1"#,
         ]
     );
-    // Hits without room for a series are counted under the names of the rules, as for rules without these keys.
+    // Hits beyond the maximum number of series are counted in the series of the rules, as without `detailed_metric` and
+    // `value_to_metric`.
     assert_eq!(
         page_of(1).await,
         [r#"key1="area",key2="method"} 2"#, r#"key1="user"} 3"#, r#"key1="user_a\"b\\\n"} 1"#]

@@ -1,4 +1,4 @@
-//! Options with which a service refuses to start, and which requests the admin's address answers.
+//! Tests options with which a service refuses to start, and the requests that the admin's address refuses.
 
 use std::net::SocketAddr;
 
@@ -6,7 +6,7 @@ use crate::common::{RULES, World, answered, exchange, raw, serve_with};
 use tollgate_rules::RuleSettings;
 use tollgate_service::{Global, Options, StartError, start};
 
-/// The error with which a service does not start.
+/// Starts a service that must not start; returns the error.
 async fn refused(options: Options) -> StartError {
     let any = || ([127, 0, 0, 1], 0).into();
     let options = Options { http: any(), grpc: any(), admin: any(), ..options };
@@ -64,7 +64,7 @@ async fn no_nodes_are_refused_with_what_would_be_right() {
     assert_eq!(error.to_string(), "0 nodes share nothing; use at least 1");
 }
 
-/// The status and the body that answer this request head.
+/// Sends this head of a request; returns the status and the body of the answer.
 async fn ask(address: SocketAddr, head: &str) -> (u16, String) {
     let answer = raw(address, &format!("{head}connection: close\r\n\r\n")).await;
     let (status, _, body) = answered(&answer);
@@ -76,7 +76,7 @@ async fn world(test: &str) -> World {
     serve_with(test, RULES, |options| Options { admin_hosts: names, ..options }).await
 }
 
-/// Tests in `src/http/guard.rs` cover hosts and origins; this test shows that all routes are guarded.
+/// The tests in `src/http/guard.rs` cover all hosts and origins. This test shows that each route is guarded.
 #[tokio::test]
 async fn every_admin_route_refuses_foreign_hosts_and_origins() {
     let world = world("start_admin").await;
@@ -119,7 +119,7 @@ async fn probes_scrapers_and_the_own_page_are_served() {
         let (status, body) = ask(admin, &format!("GET /metrics HTTP/1.1\r\n{headers}")).await;
         assert!(status == 200 && body.contains("tollgate_table_bytes"), "{headers}");
     }
-    // The public address answers under any name.
+    // The public address answers to any host name.
     let head = "GET /metrics HTTP/1.1\r\nhost: shop.example\r\n";
     assert_eq!(ask(world.running.http, head).await.0, 200);
 }

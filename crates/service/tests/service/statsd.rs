@@ -1,4 +1,4 @@
-//! Metrics in StatsD, as a server receives them.
+//! Tests the metrics that a StatsD server receives.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,7 +17,7 @@ descriptors:
   - {key: plan, value: 'a.b:c', descriptors: [{key: path, rate_limit: {unit: hour, requests_per_unit: 1}}]}
 ";
 
-/// The socket of a server of StatsD, and its address.
+/// The socket of a StatsD server, and its address.
 async fn server() -> (UdpSocket, String) {
     let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a free port");
     let address = socket.local_addr().expect("an address").to_string();
@@ -35,7 +35,8 @@ fn received(socket: &UdpSocket) -> (Vec<String>, usize) {
     (lines, largest)
 }
 
-/// The lines with these beginnings that a service reports when it stops, after a few requests.
+/// Sends a few requests and stops the service; returns the lines of the last report that begin with one of these
+/// prefixes.
 async fn reported(test: &str, style: StatsdStyle, names: MetricsNames, of: &[&str]) -> Vec<String> {
     let (socket, address) = server().await;
     let clock = ManualClock::new();
@@ -56,7 +57,7 @@ async fn reported(test: &str, style: StatsdStyle, names: MetricsNames, of: &[&st
     let deep = descriptor(&[("plan", "a.b:c"), ("path", "/")]);
     world.ask(request("shop", &[deep])).await;
     world.running.stop().await;
-    // The report has been sent, and the loopback keeps it until it is read.
+    // The report has been sent. The socket holds it until it is read.
     let _ = tokio::time::timeout(Duration::from_secs(30), socket.readable()).await;
     let (lines, largest) = received(&socket);
     assert!(largest <= 1_432, "{largest}");
@@ -106,7 +107,7 @@ async fn names_of_envoyproxy_ratelimit_are_those_that_it_sends_itself() {
     let of = ["ratelimit"];
     let mut lines =
         reported("statsd_theirs", StatsdStyle::Dotted, MetricsNames::Envoyproxy, &of).await;
-    // The reported time is one of the histogram's bounds.
+    // The reported time must be one of the histogram's bounds.
     let time = lines.iter().position(|line| line.contains(".response_time")).expect("a time");
     let time = lines.remove(time);
     assert!(

@@ -1,11 +1,11 @@
-//! The number of clients that fit into `--table-bytes` if limits are kept in Redis. Besides its cell, each client takes
-//! 80 local bytes, for its share of the limit and its place among the holders of units. These tests need no Redis that
-//! answers.
+//! Tests the number of clients that fit into `--table-bytes` if limits are kept in Redis. Besides its cell, each client
+//! takes 80 bytes in this process, for its share of the limit and for its entry among the holders of units. These tests
+//! need no Redis that answers.
 
 use tollgate_rules::{Problem, RuleError, RuleSettings};
 use tollgate_service::{Global, Options};
 
-/// The local bytes for each client of each limit that is kept in Redis.
+/// The bytes in this process, besides the cell, for each client of each limit that is kept in Redis.
 const ELSEWHERE: u64 = 80;
 
 const ONE: &str = "
@@ -14,7 +14,7 @@ descriptors:
   - {key: user, rate_limit: {unit: day, requests_per_unit: 5}}
 ";
 
-/// Three limits: two of one rule with one accuracy, and one with another.
+/// Three limits: two limits of a rule that is `exact`, and one of a rule that is `async`.
 const THREE: &str = "
 domain: shop
 descriptors:
@@ -22,7 +22,7 @@ descriptors:
   - {key: path, accuracy: async, rate_limit: {unit: day, requests_per_unit: 5, algorithm: gcra}}
 ";
 
-/// Loads rules for this many clients, with this many bytes for all tables; returns why they were refused.
+/// Loads rules for this many clients, with at most `most` bytes for all tables; returns the errors if they are refused.
 async fn load(rules: &str, clients: usize, most: u64, in_redis: bool) -> Vec<RuleError> {
     let settings = RuleSettings {
         default_capacity: Some(clients),
@@ -35,10 +35,10 @@ async fn load(rules: &str, clients: usize, most: u64, in_redis: bool) -> Vec<Rul
     crate::common::serve_with(&test, rules, with).await.reloaded().await
 }
 
-/// The bytes that this many clients need, according to the refusal with fewer.
+/// The bytes that this many clients need, according to the errors that come with fewer bytes.
 async fn needed(rules: &str, clients: usize, in_redis: bool) -> u64 {
     let (mut most, mut needed) = (0, 0);
-    // The error names only the first limit that does not fit: so room is made for one limit after the other.
+    // The error names only the first limit that does not fit, so the bytes are raised for one limit after the other.
     while let [error] = &load(rules, clients, most, in_redis).await[..] {
         let Problem::TooMuchMemory { bytes, most: found, .. } = error.problem else {
             panic!("{error}");
@@ -67,7 +67,7 @@ async fn as_many_clients_fit_as_their_bytes_and_not_one_more() {
         assert_eq!(load(rules, 1_000, most, true).await, []);
         let refused = load(rules, 1_001, most, true).await;
         assert!(matches!(refused[0].problem, Problem::TooMuchMemory { .. }), "{refused:?}");
-        // It fits without shares, but not with them.
+        // Without Redis one client more fits, because there are no shares.
         assert_eq!(load(rules, 1_001, most, false).await, []);
         let refused = load(rules, 1_000, most - 1, true).await;
         let Problem::TooMuchMemory { bytes, most: found, fitting: Some(fitting) } =

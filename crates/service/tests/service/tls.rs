@@ -1,4 +1,4 @@
-//! TLS over real sockets, with certificates of authorities that the tests create.
+//! Tests TLS over real sockets. The tests create the authorities and their certificates.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use tollgate_service::protocol::rls::rate_limit_service_client::RateLimitService
 use tollgate_service::{Options, StartError, TlsFiles, start};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 
-/// The time after which a test that waits has failed.
+/// The maximum time that a test waits before it fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Serves both protocols with these files.
+/// Serves gRPC and HTTP with these certificate files.
 async fn serve(test: &str, files: &TlsFiles) -> World {
     serve_with(test, RULES, |options| Options {
         http_tls: Some(files.clone()),
@@ -45,11 +45,11 @@ async fn asks(channel: Channel) -> bool {
     client.should_rate_limit(request("basic", &[descriptor(&[("key3", "x")])])).await.is_ok()
 }
 
-/// The answer to a request over HTTP; empty if the connection is closed instead.
+/// Asks for the health over HTTP; returns the answer, which is empty if the connection is closed instead.
 async fn health(stream: &mut (impl AsyncReadExt + AsyncWriteExt + Unpin)) -> String {
     let asked = b"GET /healthcheck HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     let mut answer = Vec::new();
-    // A server that refuses the client closes before or after it has read this.
+    // An error is ignored, because a server that refuses the client may close before it has read the request.
     let _ = stream.write_all(asked).await;
     let _ = stream.read_to_end(&mut answer).await;
     String::from_utf8_lossy(&answer).into_owned()
@@ -64,13 +64,13 @@ async fn grpc_and_http_speak_tls_and_nothing_else() {
     assert!(asks(channel(&world, &authority, None).await.expect("a handshake")).await);
     let mut stream = connect(world.running.http, &authority, None).await.expect("a handshake");
     assert!(health(&mut stream).await.starts_with("HTTP/1.1 200 OK"));
-    // A client that trusts another authority fails, and one without TLS is not answered.
+    // A client that trusts another authority fails, and a client without TLS gets no answer.
     let other = Authority::new();
     assert!(channel(&world, &other, None).await.is_err());
     assert!(connect(world.running.http, &other, None).await.is_err());
     let mut plain = TcpStream::connect(world.running.http).await.expect("it listens");
     assert!(!health(&mut plain).await.starts_with("HTTP/1.1"));
-    // The admin's address stays unencrypted: it is for this machine.
+    // The admin's address stays unencrypted, because it is meant for this machine alone.
     let (status, _) = world.admin("GET", "/rlconfig", "").await;
     assert_eq!(status, 200);
 }
@@ -84,7 +84,7 @@ async fn a_new_certificate_is_served_without_a_restart_and_without_being_told() 
     let kept = channel(&world, &before, None).await.expect("a handshake");
     let renewed = after.issue();
     renewed.write(&files);
-    // The files are watched, and read every 10 s: a later handshake uses the new certificate.
+    // The files are watched, and also read every 10 s. So after a while handshakes use the new certificate.
     let handshake = async {
         loop {
             if let Ok(stream) = connect(world.running.http, &after, None).await {
@@ -114,7 +114,7 @@ async fn clients_need_a_certificate_where_an_authority_is_named() {
     let (known, stranger) = (clients.issue(), authority.issue());
     assert!(asks(channel(&world, &authority, Some(&known)).await.expect("a handshake")).await);
     for client in [None, Some(&stranger)] {
-        // With TLS 1.3 a client learns that it was refused only after its own part of the handshake.
+        // With TLS 1.3 the client's part of the handshake succeeds, and it learns of the refusal only afterwards.
         if let Ok(channel) = channel(&world, &authority, client).await {
             assert!(!asks(channel).await);
         }
@@ -169,7 +169,7 @@ async fn every_bad_file_is_an_error_that_names_it() {
     }
 }
 
-/// Row 97 of the bad inputs: a client connects and sends nothing.
+/// Tests row 97 of the bad inputs: a client connects and sends nothing.
 #[tokio::test]
 async fn row_97_a_client_that_never_shakes_hands_keeps_no_other_waiting() {
     let (_, files) = files("silent");

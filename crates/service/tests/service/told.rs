@@ -1,6 +1,6 @@
-//! Tests which of several limits an answer reports, over gRPC and over HTTP: the limit that denies; if several deny,
-//! the one with the longest wait; if none denies, the one with the least left. The order within the request makes no
-//! difference.
+//! Tests which of several limits an answer reports, over gRPC and over HTTP. It is the limit that denies. If several
+//! deny, it is the limit with the longest wait. If none denies, it is the limit with the fewest units left. The order
+//! of the descriptors makes no difference.
 
 use crate::common::{World, descriptor, exchange, request, serve_at_noon};
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ async fn world(test: &str) -> World {
     serve_at_noon(test, RULES, RuleSettings::default()).await
 }
 
-/// Descriptors: a key, and how many units it asks for.
+/// A descriptor: its key, and the number of units that it asks for.
 type Of = (&'static str, u64);
 
 fn asked(of: &[Of]) -> Vec<RateLimitDescriptor> {
@@ -48,8 +48,8 @@ fn asked(of: &[Of]) -> Vec<RateLimitDescriptor> {
     of.iter().map(asked).collect()
 }
 
-/// Whether the request is admitted, and the limit, remaining and reset in the headers that Envoy is to add. It is asked
-/// once over gRPC and once as JSON. The request must be denied, or cost nothing.
+/// Whether the request is admitted, and the limit, the remaining units and the reset in the headers that Envoy is to
+/// add. The request is sent twice, over gRPC and as JSON, so it must be denied or cost nothing.
 async fn told(world: &World, of: &[Of]) -> (bool, [String; 3]) {
     const NAMES: [&str; 3] = ["RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"];
     let response = world.ask(request("d", &asked(of))).await;
@@ -65,7 +65,7 @@ async fn told(world: &World, of: &[Of]) -> (bool, [String; 3]) {
     let json: Vec<_> =
         headers.map(|header| (text(&header["key"]), text(&header["value"]))).collect();
     assert_eq!(grpc, json);
-    // In a denial, Retry-After may follow these headers.
+    // In a denial, `Retry-After` may follow these three headers.
     let (names, values): (Vec<_>, Vec<_>) = grpc.into_iter().take(NAMES.len()).unzip();
     assert_eq!(names, NAMES);
     (response.overall_code() == Code::Ok, values.try_into().expect("three"))
@@ -89,9 +89,10 @@ async fn a_denial_tells_of_the_limit_that_denies_and_not_of_one_with_less_left()
     let world = world("told_denies").await;
     let first = world.ask(request("d", &asked(&[("over", 5), ("few", 1)]))).await;
     assert_eq!(first.overall_code(), Code::Ok);
-    // Three units of eight are left, and one of two: a cost of five does not fit, and a cost of one does.
+    // `over` has three of eight units left, so a cost of five does not fit. `few` has one of two units left, so a cost
+    // of one fits.
     assert_told(&world, [("roomy", 1), ("over", 5), ("few", 1)], false, ["8", "3", "3583"]).await;
-    // A rule in shadow mode is not reported, either, although it is over its limit with nothing left.
+    // A rule in shadow mode is not reported, although it is over its limit and has nothing left.
     let tried = world.ask(request("d", &asked(&[("tried", 1)]))).await;
     assert_eq!(tried.overall_code(), Code::Ok);
     assert_told(&world, [("tried", 1), ("over", 5), ("few", 1)], false, ["8", "3", "3583"]).await;
@@ -104,7 +105,7 @@ async fn of_several_limits_that_deny_the_one_that_does_longest_is_told() {
     assert_told(&world, [("soon", 1), ("late", 1), ("few", 1)], false, ["1", "0", "3583"]).await;
     // The limit with the longest wait is reported even if it has more left.
     assert_told(&world, [("soon", 1), ("over", 5), ("few", 1)], false, ["8", "3", "3583"]).await;
-    // A cost that never fits has the longest wait; its window has not begun.
+    // A cost that can never fit counts as the longest wait. The window of its limit has not begun, so the reset is 0.
     assert_told(&world, [("late", 1), ("few", 3)], false, ["2", "2", "0"]).await;
 }
 
@@ -114,7 +115,7 @@ async fn an_admission_tells_of_the_limit_with_the_least_left() {
     world.ask(request("d", &asked(&[("over", 5), ("few", 1)]))).await;
     assert_told(&world, [("roomy", 0), ("few", 0), ("over", 0)], true, ["2", "1", "43"]).await;
     assert_told(&world, [("roomy", 0), ("over", 0)], true, ["8", "3", "3583"]).await;
-    // This also holds beside a rule in shadow mode that would deny, and has more left.
+    // The same limit is reported beside a rule in shadow mode that would deny and has more units left.
     assert_told(&world, [("pair", 3), ("few", 0)], true, ["2", "1", "43"]).await;
 }
 
@@ -126,19 +127,19 @@ async fn of_stacked_limits_the_one_that_denies_longest_is_told() {
     let response = world.ask(request("d", &asked(&[("stacked", 1)]))).await;
     let name = response.statuses[0].current_limit.as_ref().map(|limit| limit.name.as_str());
     assert_eq!(name, Some("hours"));
-    // If several limits are stacked, the limit that denies is reported, in any position.
+    // If a rule has several limits, the limit that denies is reported, whatever its position.
     world.ask(request("d", &asked(&[("outer", 1), ("inner", 1)]))).await;
     for key in ["outer", "inner"] {
         assert_told(&world, [(key, 1)], false, ["1", "0", "3583"]).await;
         assert_told(&world, [(key, 1), ("roomy", 1)], false, ["1", "0", "3583"]).await;
     }
-    // Beside another descriptor, and in a peek, other code decides.
+    // Requests with several descriptors, and peeks, are decided by other code, so they are tested as well.
     assert_told(&world, [("stacked", 1), ("roomy", 1)], false, ["3", "0", "3583"]).await;
     let (status, answer) = world.http("GET", "/v1/peek?domain=d&stacked=x", "").await;
     assert!(status == 429 && answer.contains("\"name\":\"hours\""), "{answer}");
 }
 
-/// `/v1/check` and `/v1/peek`: `Retry-After` is the longest wait, and each descriptor has its own numbers.
+/// Tests `/v1/check` and `/v1/peek`: `Retry-After` is the longest wait, and each descriptor has its own numbers.
 #[tokio::test]
 async fn a_plain_denial_says_the_longest_wait_and_each_descriptor_its_own_limit() {
     let world = world("told_plain").await;

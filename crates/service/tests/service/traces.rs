@@ -1,4 +1,4 @@
-//! Traces, as a collector of OpenTelemetry receives them over OTLP.
+//! Tests the traces that a collector of OpenTelemetry receives over OTLP.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ async fn world(test: &str, endpoint: &str, sampling: TraceSampling) -> World {
     serve_with(test, RULES, |options| Options { traces: Some(traces), grace, ..options }).await
 }
 
-/// The values of these attributes of a span.
+/// The values of the attributes with these names of a span.
 fn told<const N: usize>(span: &Span, names: [&str; N]) -> [String; N] {
     names.map(|name| attribute(&span.attributes, name))
 }
@@ -41,7 +41,7 @@ async fn ask(world: &World, traceparent: Option<&str>) {
     world.client().await.should_rate_limit(asked).await.expect("an answer");
 }
 
-/// Asks `/v1/check` with a header of the caller's trace; returns the status.
+/// Asks `/v1/check` with this `traceparent` header; returns the status.
 async fn check(world: &World, traceparent: &str, body: &str) -> String {
     let head = format!(
         "POST /v1/check HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n\
@@ -60,7 +60,7 @@ async fn a_request_that_its_caller_traces_is_a_span_below_the_callers() {
     let [span] = &spans[..] else { panic!("one span: {spans:?}") };
     assert_eq!((hex(&span.trace_id), hex(&span.parent_span_id)), (TRACE.into(), PARENT.into()));
     let name = "envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
-    // 2 is a server's span.
+    // The kind 2 is the span of a server.
     assert_eq!((span.name.as_str(), span.kind), (name, 2));
     let names =
         ["rpc.system", "rpc.service", "rpc.method", "rpc.grpc.status_code", "network.peer.address"];
@@ -97,7 +97,8 @@ async fn a_request_over_http_is_a_span_with_its_route_and_status() {
     }
 }
 
-/// Headers with which the caller traces nothing: none, one that is not sampled, and two that are not valid.
+/// Headers by which the caller does not trace the request: no header, a header that is not sampled, and two headers
+/// that are not valid.
 const UNTRACED: [Option<&str>; 4] = [
     None,
     Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0b1902b7-00"),
@@ -105,7 +106,7 @@ const UNTRACED: [Option<&str>; 4] = [
     Some("rubbish"),
 ];
 
-/// The number of spans that these requests have made when the service ends.
+/// Sends these requests and stops the service; returns the number of spans that the collector has received.
 async fn spans_of(test: &str, sampling: TraceSampling, asks: &[Option<&str>]) -> usize {
     let (endpoint, mut received) = collector(CollectorMood::Takes).await;
     let world = world(test, &endpoint, sampling).await;
@@ -132,7 +133,8 @@ async fn requests_that_should_not_have_been_sent_are_caught() {
     assert_eq!(spans_of("traces_all", all, &UNTRACED).await, UNTRACED.len());
 }
 
-/// A request that its caller does not trace stays untraced: only requests without a caller's trace are roots.
+/// `of_roots` applies only to requests without a valid trace of their caller. A request whose caller sends a trace that
+/// is not sampled stays untraced.
 #[tokio::test]
 async fn the_share_of_roots_is_no_share_of_what_callers_have_decided() {
     let roots = TraceSampling { of_roots: 1.0, follows_caller: true };
@@ -176,7 +178,7 @@ async fn a_collector_that_hangs_delays_no_answer_and_not_the_end() {
     let world = world("traces_hang", &endpoint, TraceSampling::default()).await;
     let mut client = world.client().await;
     let traced = format!("00-{TRACE}-{PARENT}-01");
-    // These are more spans than fit into the queue and the message that is being sent.
+    // These requests make more spans than fit into the queue and into the message that is being sent.
     for _ in 0..3_000 {
         let mut asked = Request::new(request("shop", &[descriptor(&[("user", "alice")])]));
         asked.metadata_mut().insert("traceparent", traced.parse().expect("ASCII"));
@@ -186,7 +188,7 @@ async fn a_collector_that_hangs_delays_no_answer_and_not_the_end() {
     let dropped = world.metric("tollgate_spans_dropped_total").await.expect("it is counted");
     assert!(dropped.parse::<u64>().is_ok_and(|dropped| dropped > 0), "{dropped}");
     drop(client);
-    // The grace ends the service, and not an answer of the collector.
+    // The service stops after its grace, although the collector does not answer.
     world.running.stop().await;
     assert!(received.is_empty());
 }

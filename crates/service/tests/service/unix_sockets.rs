@@ -1,4 +1,4 @@
-//! Unix sockets, in addition to the addresses.
+//! Tests unix sockets, which serve in addition to the addresses.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use tollgate_service::protocol::rls::rate_limit_service_client::RateLimitService
 use tollgate_service::{Options, StartError, start};
 use tonic::transport::{Channel, Endpoint};
 
-/// A short path, because a socket's path has 107 bytes at most.
+/// A directory with a short path, because a socket's path has at most 107 bytes.
 fn directory(test: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("tollgate-{}-{test}", std::process::id()));
     let _ = fs::remove_dir_all(&path);
@@ -28,7 +28,8 @@ async fn serve(test: &str, path: &Path) -> World {
     .await
 }
 
-/// Only a process of this machine can ask at a unix socket, as at a loopback address. So it is trusted as a proxy.
+/// Only a process of this machine can ask at a unix socket, as at a loopback address. So its client is trusted as a
+/// proxy.
 #[tokio::test]
 async fn a_proxy_may_ask_there_and_is_believed() {
     let path = directory("auth");
@@ -72,7 +73,7 @@ async fn both_protocols_are_spoken_there_and_the_files_go_with_the_service() {
     let mut client = RateLimitServiceClient::new(channel(path.join("grpc")).await);
     let answer = client.should_rate_limit(asked()).await.expect("an answer").into_inner();
     assert_eq!(answer.statuses[0].limit_remaining, 9);
-    // The limit is the same as over TCP.
+    // A request over TCP is charged to the same limit.
     let answer = world.client().await.should_rate_limit(asked()).await.expect("an answer");
     assert_eq!(answer.into_inner().statuses[0].limit_remaining, 8);
     let mut stream = UnixStream::connect(path.join("http")).await.expect("it listens");

@@ -1,5 +1,5 @@
-//! Limits of costs that are known only afterwards. An Envoy in front of a language model asks a question that adds
-//! nothing before the request, and reports the used tokens after the response.
+//! Tests limits on costs that are known only afterwards. An Envoy in front of a language model asks with a cost of 0
+//! before the request, and reports the used tokens after the response.
 
 use serde_json::{Value, json};
 use tollgate_rules::RuleSettings;
@@ -24,7 +24,7 @@ async fn envoy(world: &World, hits: u64) -> Code {
     world.ask(request("ai", &[hits])).await.overall_code()
 }
 
-/// Whether a cost is admitted as JSON, and by `/v1/check`.
+/// Whether a cost is admitted by `/json`, and by `/v1/check`.
 async fn json_and_http(world: &World, cost: u64) -> [bool; 2] {
     let entries = json!([{"key": "tokens", "value": "alice"}]);
     let body = json!({"domain": "ai", "descriptors": [{"entries": entries, "hitsAddend": cost}]});
@@ -41,7 +41,7 @@ async fn json_and_http_ask_the_same() {
     assert_eq!(json_and_http(&world, 0).await, [false; 2]);
     let (status, told) = world.http("GET", "/v1/peek?domain=ai&tokens=alice&cost=0", "").await;
     let told: Value = serde_json::from_str(&told).expect("JSON");
-    // 201 units come back in 723.6 s.
+    // The client has room again after 201 units have come back, which takes 723.6 s.
     assert_eq!((status, &told["retry_after"]), (429, &json!(724)), "{told}");
 }
 
@@ -55,7 +55,7 @@ async fn negative_hits_give_back_over_grpc_and_json_and_are_counted() {
         is_negative_hits: true,
         ..descriptor(&[("tokens", "alice")])
     };
-    // The client is still in debt, but giving back is never answered as being over the limit.
+    // The client is still in debt, but a request that gives units back is never answered with OVER_LIMIT.
     assert_eq!(world.ask(request("ai", &[own])).await.overall_code(), Code::Ok);
     assert_eq!(envoy(&world, 0).await, Code::OverLimit);
     let entries = json!([{"key": "tokens", "value": "alice"}]);
@@ -74,8 +74,8 @@ async fn negative_hits_give_back_over_grpc_and_json_and_are_counted() {
     }
 }
 
-/// A thousand responses of 300 tokens each are under way at once. The limit is 1,000 an hour, and 101,000 tokens are
-/// remembered.
+/// Many responses of 300 tokens each come at the same time. The limit is 1,000 per hour, and it can record at most
+/// 101,000 tokens.
 #[tokio::test]
 async fn what_no_limit_remembers_is_told_over_every_protocol_and_counted() {
     let world = world("usage_uncharged").await;
@@ -84,7 +84,7 @@ async fn what_no_limit_remembers_is_told_over_every_protocol_and_counted() {
     }
     let hits =
         || RateLimitDescriptor { hits_addend: Some(300), ..descriptor(&[("tokens", "alice")]) };
-    // Of the first of these charges, 200 units fit and 100 have no room.
+    // The next charge has room for 200 units, so 100 are not recorded. The charge after that has no room at all.
     for units in ["100", "300"] {
         let answer = world.ask(request("ai", &[hits()])).await;
         let header =

@@ -1,4 +1,4 @@
-//! Tests that answers give a reason: the fault of a request, or the outage behind a denial.
+//! Tests that answers give a reason: the mistake in a request, or the outage that is behind a denial.
 
 use serde_json::json;
 use tollgate_rules::{RuleOnError, RuleSettings};
@@ -101,7 +101,7 @@ descriptors:
   - {key: allow, on_error: allow, rate_limit: {unit: hour, requests_per_unit: 1}}
   - {key: deny, on_error: deny, rate_limit: {unit: hour, requests_per_unit: 1}}
 ";
-    // Each array says which of two requests are admitted.
+    // Each array says which of two requests is admitted.
     let (local, allow, deny) = ([true, false], [true, true], [false, false]);
     for (on_error, none) in [
         (RuleOnError::default(), local),
@@ -120,7 +120,7 @@ descriptors:
                 let told = (allowed, statuses[0]["reason"].as_str());
                 assert_eq!(told, (is_admitted, Some(reason)), "{on_error:?}: {key}");
             }
-            // Units that the store has not charged are charged to this node's share, if the share decides.
+            // If this node's share decides, it is charged the units that the store has not charged.
             let body = json!({"domain": "d", "descriptors": [{ key: "y" }], "cost": 1});
             let (status, answer) = world.post("/v1/charge", body).await;
             let uncharged = answer["statuses"][0]["uncharged"].as_u64().unwrap_or(0);

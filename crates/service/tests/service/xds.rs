@@ -1,4 +1,4 @@
-//! Rules from a control plane, which the tests play.
+//! Tests rules from a control plane. The tests play the control plane.
 
 use std::time::Duration;
 
@@ -13,11 +13,12 @@ use tollgate_service::{Options, XdsBackoff, XdsRules};
 use tonic::Status;
 use tonic::transport::{Certificate, Identity, ServerTlsConfig};
 
-/// Attempts that follow each other closely.
+/// A backoff with short waits between attempts.
 const EAGER: XdsBackoff =
     XdsBackoff { initial: Duration::from_millis(1), max: Duration::from_millis(20), random: 0.0 };
 
-/// Serves the rules that this control plane sends. The first result of a load is that there are no rules yet.
+/// Serves the rules that this control plane sends. Takes the result of the first load, which is that there are no rules
+/// yet.
 async fn follow(test: &str, mut rules: XdsRules) -> World {
     rules.backoff = EAGER;
     let mut world =
@@ -41,7 +42,7 @@ async fn plain(test: &str) -> (ControlPlane, World) {
     (plane, world)
 }
 
-/// The number of requests that pass, out of three.
+/// Sends three requests; returns the number that pass.
 async fn passing(world: &World, domain: &str, user: &str) -> usize {
     let asked = request(domain, &[descriptor(&[("user", user)])]);
     let mut passed = 0;
@@ -51,7 +52,7 @@ async fn passing(world: &World, domain: &str, user: &str) -> usize {
     passed
 }
 
-/// The version in force, the nonce, and the reason if it was refused.
+/// The version in force, the nonce, and the reason if the response was refused.
 fn told(
     answer: tollgate_service::protocol::discovery::DiscoveryRequest,
 ) -> (String, String, Option<String>) {
@@ -178,7 +179,7 @@ async fn a_broken_stream_is_opened_again_and_the_rules_stay() {
     assert_eq!((again.version_info.as_str(), again.response_nonce.as_str()), ("1", ""));
     assert_eq!(again.error_detail, None);
     assert_eq!(passing(&world, "shop", "alice").await, 2);
-    // The control plane goes, and comes back at its address with other rules.
+    // The control plane ends, and starts again at the same address with other rules.
     let address = plane.address;
     plane.stop().await;
     assert_eq!(passing(&world, "shop", "bob").await, 2);
@@ -189,7 +190,7 @@ async fn a_broken_stream_is_opened_again_and_the_rules_stay() {
     world.running.stop().await;
 }
 
-/// A response has the state of the world: a domain that is not in it is gone, whatever the options say about files.
+/// A response contains all rules, so a domain that it does not contain is gone, whatever the options say about files.
 #[tokio::test]
 async fn a_domain_that_is_not_sent_any_more_has_no_limits() {
     let (mut plane, mut world) = plain("xds_deleted").await;
@@ -227,7 +228,7 @@ async fn a_node_tells_its_metadata() {
     world.running.stop().await;
 }
 
-/// Envoy Gateway's probes restart a service that is unhealthy, and without a route there are no rules.
+/// Envoy Gateway restarts a service that is unhealthy, and sends no rules while it has no route.
 #[tokio::test]
 async fn a_service_may_be_healthy_before_the_control_plane_has_answered() {
     for (healthy_without_rules, status) in [(false, 500), (true, 200)] {
@@ -276,7 +277,7 @@ async fn tls_needs_the_right_authority_and_name_and_the_nodes_certificate() {
         without.push(follow(&format!("xds_tls_{n}"), rules).await);
     }
     let with = follow("xds_tls_good", good).await;
-    // Only the node whose certificates are right gets through.
+    // Only the node with the right certificates can connect.
     assert_eq!(plane.asked().await.node.map(|node| node.id).as_deref(), Some("n"));
     assert_eq!(told(plane.put("1", &[config("r", "shop", "user", 2)]).await).2, None);
     assert_eq!(passing(&with, "shop", "alice").await, 2);

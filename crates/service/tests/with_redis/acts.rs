@@ -1,4 +1,4 @@
-//! Places, charges and refunds of limits in Redis: two services give out places in one queue, and take them back.
+//! Tests places, charges and refunds of limits in Redis: two services give out places in one queue, and take them back.
 
 use crate::common::{World, descriptor, request};
 use crate::server::Server;
@@ -8,7 +8,7 @@ use tollgate_service::Options;
 use tollgate_service::protocol::common::RateLimitDescriptor;
 use tollgate_service::protocol::rls::rate_limit_response::Code;
 
-/// A unit takes weeks to come back, or a window lasts a year: no unit comes back while a test runs.
+/// A unit takes hours or longer to come back, so none comes back while a test runs.
 const RULES: &str = "
 domain: shop
 descriptors:
@@ -37,13 +37,13 @@ async fn serve(test: &str, server: &Server, compat: bool) -> World {
     crate::serve_connected(test, RULES, crate::one_of_two(server), more).await
 }
 
-/// The body of a request under these rules, for one client.
+/// The body of a request from one client, with a descriptor for each key.
 fn of(keys: &[&str], cost: u64) -> Value {
     let descriptors: Vec<Value> = keys.iter().map(|key| json!({*key: "alice"})).collect();
     json!({"domain": "shop", "descriptors": descriptors, "cost": cost})
 }
 
-/// The days that a place has to wait.
+/// The wait of a place in days.
 fn days(told: &Value) -> u64 {
     told["wait_ms"].as_u64().unwrap_or_default().div_ceil(DAY_MS)
 }
@@ -60,14 +60,15 @@ async fn places_of_two_services_are_in_one_order_and_the_last_can_be_given_back(
     }
     let (status, denied) = worlds[1].post("/v1/reserve", of(&["queue"], 1)).await;
     assert_eq!((status, &denied["token"]), (429, &Value::Null));
-    // The place before the last one has another behind it. A token is known only to the service that gave it.
+    // The place before the last cannot be cancelled, because another place is behind it. A token is known only to the
+    // service that gave it.
     let cancel = async |n: usize, token: usize| {
         worlds[n].post("/v1/cancel", json!({"token": tokens[token]})).await
     };
     assert_eq!(cancel(0, 1).await.0, 404);
     assert_eq!(cancel(1, 1).await, (200, json!({"cancelled": false})));
     assert_eq!(cancel(0, 2).await, (200, json!({"cancelled": true})));
-    // A look tells the wait and takes nothing; a check takes the place; Envoy, which cannot wait, is denied.
+    // A peek returns the wait and takes no place. Envoy cannot wait, so it is denied. A check takes the place.
     let (_, told) = worlds[0].http("GET", "/v1/peek?domain=shop&queue=alice", "").await;
     assert_eq!(days(&serde_json::from_str(&told).expect("JSON")), 2, "{told}");
     let body = json!({"domain": "shop", "descriptors": [{"entries": [{"key": "queue", "value": "alice"}]}]});
@@ -86,7 +87,7 @@ async fn under_several_limits_all_give_a_place_or_none() {
         [4, 4]
     );
     assert_eq!(world.post("/v1/charge", of(&["fixed"], 2)).await.0, 200);
-    // The second limit has no room, so the place in the first is given back.
+    // The second limit has no room, so the place in the first limit is given back.
     let (status, told) = world.post("/v1/reserve", of(&["bucket", "fixed"], 3)).await;
     assert_eq!(status, 429);
     let allowed = [&told["statuses"][0]["allowed"], &told["statuses"][1]["allowed"]];
@@ -95,7 +96,7 @@ async fn under_several_limits_all_give_a_place_or_none() {
         [world.left("shop", "bucket", "alice").await, world.left("shop", "fixed", "alice").await],
         [4, 2]
     );
-    // Of rules in quota mode, one that has room is enough.
+    // If several rules in quota mode match, it is enough that one of them has room.
     let mut statuses = Vec::new();
     for _ in 0..3 {
         statuses.push(world.post("/v1/reserve", of(&["one", "two"], 1)).await.0);
@@ -124,13 +125,13 @@ async fn a_charge_need_not_fit_and_both_services_deny_then() {
         [serve("charges_a", &server, false).await, serve("charges_b", &server, false).await];
     let (status, told) = worlds[0].post("/v1/charge", of(&["bucket", "fixed"], 12)).await;
     assert_eq!((status, &told["allowed"]), (200, &json!(true)));
-    // A bucket goes into debt. A window is charged only as much as fits.
+    // The bucket goes into debt. The window is charged only as much as fits.
     let uncharged = |n: usize| &told["statuses"][n]["uncharged"];
     assert_eq!([uncharged(0), uncharged(1)], [&Value::Null, &json!(2)], "{told}");
     for key in ["bucket", "fixed"] {
         assert_eq!(worlds[1].post("/v1/check", of(&[key], 1)).await.0, 429, "{key}");
     }
-    // Two units of debt and the next unit take three tenths of a year.
+    // Two units of debt and the next unit come back in three tenths of a year.
     let wait = told["statuses"][0]["retry_after"].as_u64().expect("a wait");
     assert_eq!(wait.div_ceil(365 * 86_400 / 10), 3, "{told}");
 }
@@ -145,11 +146,12 @@ async fn with_compat_each_descriptor_is_decided_by_itself_and_a_denial_uses_up_w
     both["descriptors"] = json!([{"fixed": "alice"}, {"fixed": "bob"}]);
     let (status, told) = worlds[1].post("/v1/check", both).await;
     assert_eq!(status, 429);
-    // The rule that fits is charged. The rule that does not fit has nothing left.
+    // The first descriptor does not fit, and what was left is used up. The second fits and is charged.
     let remaining = |n: usize| &told["statuses"][n]["remaining"];
     assert_eq!([remaining(0), remaining(1)], [&json!(0), &json!(4)], "{told}");
     assert_eq!(worlds[0].post("/v1/check", of(&["fixed"], 1)).await.0, 429);
-    // A rule of a kind that envoyproxy/ratelimit does not have is not drained: the bucket has 4 of 10.
+    // A denial does not use up the units of a rule of a kind that envoyproxy/ratelimit does not have: the bucket keeps
+    // 4 of 10.
     assert_eq!(worlds[1].post("/v1/check", of(&["bucket"], 6)).await.0, 429);
     assert_eq!(worlds[1].post("/v1/check", of(&["bucket"], 4)).await.0, 200);
 }
@@ -160,7 +162,7 @@ async fn what_one_service_charges_afterwards_both_answer_over_limit_to() {
     for compat in [false, true] {
         let worlds =
             [serve("usage_a", &server, compat).await, serve("usage_b", &server, compat).await];
-        // The test asks through Envoy's protocol, and then through `/v1/check`.
+        // First the test asks through Envoy's protocol, and then through `/v1/check`.
         let envoy = async |n: usize, key: &str, hits: u64| {
             let own = descriptor(&[(key, if compat { "bob" } else { "alice" })]);
             let asked = RateLimitDescriptor { hits_addend: Some(hits), ..own };
@@ -176,17 +178,18 @@ async fn what_one_service_charges_afterwards_both_answer_over_limit_to() {
             }
             let expected = [[Code::Ok; 4].as_slice(), &[Code::OverLimit; 2]].concat();
             assert_eq!(answers, expected, "{key} {compat}");
-            // Usage is denied when nothing is left, but charged all the same.
+            // When nothing is left, usage is answered with a denial, but still charged.
             assert_eq!(envoy(0, key, 5).await, Code::OverLimit, "{key}");
         }
         let client = if compat { "bob" } else { "alice" };
         let body = json!({"domain": "shop", "descriptors": [{"tokens": client}, {"fixed": client}], "cost": 1});
         let (status, told) = worlds[1].post("/v1/check", body).await;
         assert_eq!(status, 429);
-        // The other descriptor is not charged, unless each descriptor is decided by itself.
+        // The other descriptor is charged only if each descriptor is decided by itself.
         let expected = if compat { 9 } else { 10 };
         assert_eq!(told["statuses"][1]["remaining"], expected, "{told}");
-        // 1,206 of 1,000 a year are owed, and one more is asked for: 207 thousandths of a year.
+        // The client has used 1,206 units of 1,000 a year, and asks for one more. So it waits for 207 thousandths of a
+        // year.
         let wait = told["statuses"][0]["retry_after"].as_u64().expect("a wait");
         assert_eq!(wait.div_ceil(365 * 86_400 / 1_000), 207, "{told}");
     }
@@ -214,13 +217,13 @@ async fn over_redis_what_was_used_is_charged_in_full_and_comes_back_as_far_as_it
             let expected = [[Code::Ok; 4].as_slice(), &[Code::OverLimit; 2]].concat();
             assert_eq!(answers, expected, "{key} {compat}");
         }
-        // `used` owes 200 units beyond its limit; `used_lent` owes none.
+        // `used` is 200 units in debt; `used_lent`, a window, cannot go into debt.
         assert_eq!(ask("used", 100, true).await, (Code::Ok, 0));
         assert_eq!(ask("used", 0, false).await.0, Code::OverLimit);
         assert_eq!(ask("used", 150, true).await, (Code::Ok, 50));
         assert_eq!(ask("used_lent", 50, true).await, (Code::Ok, 50));
         assert_eq!(ask("used", 5_000, true).await, (Code::Ok, 1_000));
-        // A rule in shadow mode counts the same, and denies nothing.
+        // A rule in shadow mode counts in the same way, and denies nothing.
         assert_eq!(ask("used_trial", 0, false).await, (Code::Ok, 1_000));
         for _ in 0..4 {
             assert_eq!(ask("used_trial", 300, false).await.0, Code::Ok);
@@ -247,8 +250,8 @@ async fn over_redis_too_what_is_given_back_comes_first() {
             (response.overall_code(), left)
         };
         assert_eq!(ask(&[(10, false)]).await, (Code::Ok, vec![0]), "compat {compat}");
-        // The statuses are in the order of the request. Each has the units that were left when its descriptor was
-        // decided.
+        // The statuses are in the order of the request. Each status has the units that were left when its descriptor
+        // was decided.
         assert_eq!(ask(&[(1, false), (5, true)]).await, (Code::Ok, vec![4, 5]), "compat {compat}");
     }
 }

@@ -1,10 +1,10 @@
-//! Rules with settings for requests at the limit, kept in Redis: two services decide by them like one service.
+//! Tests rules with settings for requests at the limit, kept in Redis: two services decide like a single service.
 
 use crate::common::World;
 use crate::server::Server;
 use serde_json::json;
 
-/// Windows of a year: no unit comes back while a test runs.
+/// The windows are so long that no unit comes back while a test runs.
 const RULES: &str = "
 domain: shop
 descriptors:
@@ -31,7 +31,7 @@ async fn a_soft_rule_admits_its_share_more_over_redis() {
         }
         assert_eq!(admitted, 15, "{rule}");
     }
-    // The units that the first service has admitted are missing at the second.
+    // The units that the first service has admitted are also spent at the second.
     assert!(!worlds[1].check("shop", &json!([{"exact": "x"}]), 1).await.0);
 }
 
@@ -49,7 +49,8 @@ async fn two_services_count_the_denials_of_a_client_together() {
             assert!(ask(n, rule).await.0, "{rule}");
         }
     }
-    // Each denial is charged as if it had been admitted, up to the time in which the whole limit comes back.
+    // Each denial is charged like an admission. So the wait grows, at most to the time in which the whole limit comes
+    // back.
     let mut waits = Vec::new();
     for n in 0..5 {
         let (allowed, seconds) = ask(n, "rejected").await;
@@ -78,7 +79,7 @@ async fn two_services_share_one_sliding_log() {
         assert_eq!(statuses[0]["remaining"], json!(4_usize.saturating_sub(n)));
     }
     assert_eq!(admitted, 5);
-    // A request falls under two rules of different kinds: both are charged, or none.
+    // If a request falls under two rules of different kinds, either both are charged or none.
     let both = json!([{"logged": "y"}, {"strict": "y"}]);
     assert!(worlds[0].check("shop", &both, 3).await.0);
     assert!(!worlds[1].check("shop", &both, 2).await.0);

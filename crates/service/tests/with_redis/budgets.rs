@@ -1,5 +1,6 @@
-//! Budgets of costs that are known only after the response, asked for in every way and counted in every mode. Each
-//! budget holds, or the service reports that it does not. The table of `docs/from-envoy.md` shows the results.
+//! Tests budgets for costs that are known only after the response. Envoy asks in every way, and the service runs in
+//! every mode. Each budget holds, or the service reports that it does not. The table of `docs/from-envoy.md` shows the
+//! results.
 
 use std::fs;
 use std::path::Path;
@@ -16,15 +17,16 @@ use tonic::transport::Channel;
 use crate::common::{World, descriptor, request, serve_with};
 use crate::server::Server;
 
-/// The tokens in a window. The other constants are the limit that comes with a request, and the cost of a response.
+/// The limit of the rule, in tokens per window. The next constants are the limit that comes with a request, and the
+/// cost of a response.
 const LIMIT: u64 = 100_000;
 const OWN_LIMIT: u32 = 50_000;
 const COST: u64 = 3_000;
 
-/// More requests than any budget has tokens for, each of whose responses is charged.
+/// The number of requests, more than any budget has tokens for. The response of each is charged.
 const REQUESTS: u64 = 60;
 
-/// The keys of a rule, beside its limit.
+/// The settings of a rule besides its limit: the name in the table, and the text in the rule.
 const RULES: [(&str, &str); 4] = [
     ("plain", ""),
     ("`quota_mode`", "quota_mode: true, "),
@@ -32,7 +34,7 @@ const RULES: [(&str, &str); 4] = [
     ("`usage`, `quota_mode`", "usage: true, quota_mode: true, "),
 ];
 
-/// How Envoy asks for a request before its response.
+/// The question that Envoy asks before a response.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     hits: u64,
@@ -46,7 +48,7 @@ const ASKED: [Asked; 4] = [
     Asked { hits: 0, has_own_limit: true },
 ];
 
-/// How a service is started.
+/// The options with which a service is started.
 #[derive(Clone, Copy, Debug)]
 struct ServiceMode {
     compat: bool,
@@ -92,7 +94,7 @@ async fn is_ok(
     hits: u64,
     own: Option<u32>,
 ) -> bool {
-    // 6 is a year.
+    // The unit 6 is YEAR.
     let limit = own.map(|requests_per_unit| RateLimitOverride { requests_per_unit, unit: 6 });
     let asked =
         RateLimitDescriptor { hits_addend: Some(hits), limit, ..descriptor(&[("user", user)]) };
@@ -137,8 +139,8 @@ async fn cell(n: usize, keys: &str, asked: Asked, mode: ServiceMode) -> String {
         assert!(told >= COST, "{keys} {asked:?} {mode:?}: it passes all, and nothing is told");
         return "told".to_owned();
     }
-    // One response is under way at a time. Units that leases of another node hold may be missing, so less than the
-    // limit may pass.
+    // Only one response is under way at a time, so at most its cost passes above the limit. Less than the limit may
+    // pass, because other leases may hold units.
     assert!(passed <= limit + COST, "{keys} {asked:?} {mode:?}: {passed}");
     assert!(passed >= limit - limit / 2 - COST, "{keys} {asked:?} {mode:?}: {passed}");
     assert_eq!(told, 0, "{keys} {asked:?} {mode:?}");
@@ -152,7 +154,7 @@ async fn every_budget_holds_or_is_told() {
     for (row, (asked, (name, keys))) in
         ASKED.into_iter().flat_map(|asked| RULES.map(|rule| (asked, rule))).enumerate()
     {
-        // A rule's `quota_mode` does not concern a limit that comes with the request.
+        // `quota_mode` of a rule has no effect on a limit that comes with the request.
         if asked.has_own_limit && keys.contains("quota") {
             continue;
         }
@@ -160,7 +162,7 @@ async fn every_budget_holds_or_is_told() {
         for (n, (_, mode)) in MODES.into_iter().enumerate() {
             cells.push(cell(row * 8 + n, keys, asked, mode).await);
         }
-        // A budget holds or not however it is asked for.
+        // A budget gives the same result whichever way Envoy asks.
         match found.iter().find(|(known, _)| *known == name) {
             Some((_, known)) => assert_eq!(cells, *known, "{name}, {asked:?}"),
             None => found.push((name, cells)),
@@ -175,7 +177,7 @@ async fn every_budget_holds_or_is_told() {
     assert!(page.contains(&table), "docs/from-envoy.md is to have this table:\n{table}");
 }
 
-/// Two services that share a limit which comes with each request.
+/// Two services that share the limits which come with requests.
 async fn pair(test: &str, server: &Server, keys: &str, mode: ServiceMode) -> [World; 2] {
     let of = options(server, mode);
     let worlds = [
@@ -202,8 +204,8 @@ async fn a_limit_that_comes_with_a_request_is_shared_by_all_nodes_in_every_mode(
                     admitted += u64::from(is_ok(&mut clients[turn % 2], user, 1, Some(10)).await);
                 }
                 assert_eq!(admitted, 10, "{keys} {mode:?}");
-                // There is one count, whatever limit comes with the request. Denied units are counted in the same modes
-                // as under limits of rules.
+                // All limits that come with requests share one count. Under `compat` denied units are counted, as under
+                // limits of rules.
                 let more = is_ok(&mut clients[0], user, 2, Some(12)).await;
                 assert_eq!(more, !mode.compat, "{keys} {mode:?}");
                 assert!(!is_ok(&mut clients[1], user, 1, Some(12)).await);
@@ -229,7 +231,7 @@ async fn of_limits_that_differ_from_request_to_request_none_admits_above_itself(
         let mut clients = [worlds[0].client().await, worlds[1].client().await];
         let mut admitted = 0_u32;
         for turn in 0..90_usize {
-            // There are nine different limits, more than a key has states for.
+            // There are nine different limits, more than a key in Redis keeps states for.
             let limit = 10 + 2 * u32::try_from(turn % 9).expect("small");
             if is_ok(&mut clients[turn % 2], "alice", 1, Some(limit)).await {
                 admitted += 1;
@@ -296,7 +298,7 @@ async fn a_limit_of_usage_that_comes_with_a_request_is_used_up_by_all_nodes_and_
     let answer = worlds[0].ask(request("ai", &[back])).await;
     assert_eq!((answer.overall_code(), answer.statuses[0].limit_remaining), (Code::Ok, 5));
     assert!(is_ok(&mut clients[1], "alice", 0, Some(1_000)).await);
-    // A limit of 0 asks no store, and lets nothing through.
+    // With a limit of 0 the store is not asked, and every request is denied.
     assert!(!is_ok(&mut clients[1], "carol", 1, Some(0)).await);
     assert!(!is_ok(&mut clients[1], "carol", 0, Some(0)).await);
 }
@@ -327,13 +329,13 @@ async fn rules_of_usage_in_quota_mode_deny_once_all_are_used_up_in_redis() {
         }
     }
     assert_eq!(admitted, 7);
-    // The rule that is no usage still has room, and then it has none, either.
+    // `one` is used up, but `plain` still has room for three requests.
     for expected in [true, true, true, false] {
         assert_eq!(ask(&[("one", 0), ("plain", 1)]).await, expected);
     }
 }
 
-/// As in envoyproxy/ratelimit, a question is over the limit only if the limit is exceeded.
+/// As in envoyproxy/ratelimit, a request with no hits is over the limit only if the limit is exceeded.
 #[tokio::test]
 async fn under_compat_a_question_is_over_a_limit_that_is_exceeded_in_redis_too() {
     for (n, keys) in ["", "accuracy: exact, ", "quota_mode: true, "].into_iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Limits in the keys of envoyproxy/ratelimit: two services, and a writer that counts as envoyproxy/ratelimit does,
-//! share each limit.
+//! Tests limits in the keys of envoyproxy/ratelimit: two services share each limit with a writer that counts like
+//! envoyproxy/ratelimit.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -27,7 +27,7 @@ descriptors:
   - {key: week, on_error: deny, rate_limit: {unit: week, requests_per_unit: 5}}
 ";
 
-/// A service that counts in the keys of envoyproxy/ratelimit which begin with `prefix`.
+/// A service that counts in the keys of envoyproxy/ratelimit, with this prefix.
 async fn serve(test: &str, server: &Server, prefix: &str) -> World {
     let global = Global { envoyproxy: Some(prefix.to_owned()), ..crate::one_of_two(server) };
     let settings = RuleSettings { compat: true, ..RuleSettings::default() };
@@ -35,13 +35,13 @@ async fn serve(test: &str, server: &Server, prefix: &str) -> World {
     crate::serve_connected(test, RULES, global, more).await
 }
 
-/// The key of the current window, which changes once a year (or once a week).
+/// The key of the current window of `unit_s` seconds, which is a year or a week.
 fn key(stem: &str, unit_s: u64) -> String {
     let now_s = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs();
     format!("{stem}{}", now_s / unit_s * unit_s)
 }
 
-/// All keys that a request can have written. This leaves out the key that tells whether the store works.
+/// All keys that requests have written. The key by which the service tests the store is left out.
 fn keys(server: &Server) -> Vec<String> {
     let mut keys: Vec<String> = server.run(&["KEYS", "*"]);
     keys.retain(|key| !key.starts_with("tollgate:"));
@@ -78,7 +78,7 @@ async fn each_descriptor_has_the_key_that_envoyproxy_counts_it_under() {
         let week = request("shop", &[descriptor(&[("week", "x")])]);
         assert_eq!(world.ask(week).await.overall_code(), Code::Ok);
         assert_eq!(keys(&server), [key(&format!("{prefix}shop_week_x_"), 7 * 86_400)]);
-        // A descriptor that is unlimited, has no rule, or whose rule is replaced has no key.
+        // A descriptor has no key if it is unlimited, if it has no rule, or if its rule is replaced by another.
         let _: u64 = server.run(&["DEL", &keys(&server)[0]]);
         for entries in [[("free", "x")], [("none", "x")]] {
             assert_eq!(
@@ -133,11 +133,12 @@ async fn counts_are_those_of_envoyproxy_also_above_the_limit() {
     for (hits, is_negative, told) in [
         (0, false, (ok, 10)),
         (10, false, (ok, 0)),
-        // A question is over the limit only when more than the limit was used.
+        // A request with no hits is over the limit only when more than the limit was used.
         (0, false, (ok, 0)),
         (5, false, (over, 0)),
         (0, false, (over, 0)),
-        // Hits are given back, down to a count of 0. Such a request is never answered as over the limit.
+        // Negative hits lower the count, at most to 0. A request with negative hits is never answered as over the
+        // limit.
         (2, true, (ok, 0)),
         (0, false, (over, 0)),
         (4, true, (ok, 1)),
@@ -146,17 +147,17 @@ async fn counts_are_those_of_envoyproxy_also_above_the_limit() {
     ] {
         assert_eq!(ask("user", hits, is_negative).await, told, "{hits} {is_negative}");
     }
-    // In shadow mode it is counted and admitted.
+    // In shadow mode a request above the limit is counted and admitted.
     assert_eq!([ask("trial", 2, false).await, ask("trial", 1, false).await], [(ok, 0), (ok, 0)]);
     assert_eq!(server.run::<u64>(&["GET", &key("shop_trial_x_", YEAR_S)]), 3);
-    // Each descriptor is decided by itself: if one denies the request, the other stays counted.
+    // Each descriptor is decided by itself: if one denies the request, the other is still counted.
     let both = [
         descriptor(&[("user", "y")]),
         RateLimitDescriptor { hits_addend: Some(6), ..descriptor(&[("wild", "ay")]) },
     ];
     assert_eq!(codes(&world.ask(request("shop", &both)).await), [(ok, 9), (over, 0)]);
     assert_eq!(server.run::<u64>(&["GET", &key("shop_user_y_", YEAR_S)]), 1);
-    // A look counts nothing, and a client that was reset has no key.
+    // A peek counts nothing, and a reset removes the client's key.
     let (_, told) = world.http("GET", "/v1/peek?domain=shop&user=y", "").await;
     let told: Value = serde_json::from_str(&told).expect("JSON");
     assert_eq!(told["statuses"][0]["remaining"], json!(9), "{told}");

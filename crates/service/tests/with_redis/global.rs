@@ -1,5 +1,5 @@
-//! Limits in Redis, on a redis-server that the test starts: two services that share them, rules of every kind in one
-//! call, and the decisions after the server is killed.
+//! Tests limits in Redis, on a redis-server that the test starts: two services that share limits, rules of every kind
+//! in one call, and the decisions after the server is killed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -53,7 +53,7 @@ async fn two_services_share_the_limits_of_one_redis() {
         for n in 0..limit * 2 {
             admitted += u64::from(check(&worlds[n % 2], json!([{key: "x"}]), 1).await.0);
         }
-        // With leases, some units may be held by the service that gets no more requests.
+        // With leases, the other service may still hold units when one service denies.
         let least = if key == "exact" { 20 } else { 100 };
         assert!((least..=limit as u64).contains(&admitted), "{key}: {admitted}");
     }
@@ -69,7 +69,8 @@ async fn two_services_share_the_limits_of_one_redis() {
     assert_eq!(worlds[1].admin("POST", "/v1/reset", "{}").await.0, 422);
 }
 
-/// The units of a client's `leased` that the store has left, according to a service that holds no lease of it.
+/// The units that the store has left for a client of the rule `leased`. The service that is asked must hold no lease of
+/// this client.
 async fn left(world: &World, client: &str) -> u64 {
     let path = format!("/v1/peek?domain=shop&leased={client}");
     let (_, answer) = world.http("GET", &path, "").await;
@@ -82,13 +83,14 @@ async fn row_100_a_service_that_stops_gives_back_what_it_holds_in_leases() {
     let server = Server::start();
     let [first, second] = [serve("row_100_a", &server).await, serve("row_100_b", &server).await];
     let mut spent = 0;
-    // This goes on until the first service holds more than it has spent: then the second finds less.
+    // The loop ends when the first service holds units that it has not spent, because the second service then finds
+    // fewer units left.
     while left(&second, "x").await == 200 - spent {
         assert!(check(&first, json!([{"leased": "x"}]), 1).await.0, "{spent}");
         spent += 1;
     }
     assert!(left(&second, "x").await < 200 - spent);
-    // A lease that is in flight arrives before this answer.
+    // If a lease is still under way to the first service, it arrives before this answer.
     check(&first, json!([{"exact": "x"}]), 1).await;
     first.running.stop().await;
     assert_eq!(left(&second, "x").await, 200 - spent);
@@ -98,7 +100,7 @@ async fn row_100_a_service_that_stops_gives_back_what_it_holds_in_leases() {
 async fn all_descriptors_are_charged_in_one_call_or_none() {
     let server = Server::start();
     let world = serve("all_descriptors_are_charged", &server).await;
-    // The month has 4 left: nothing is charged to the year, nor to the other rule.
+    // The limit of the month has only 4 units. So nothing is charged to the limit of the year, nor to the other rule.
     let both = json!([{"exact": "x"}, {"stacked": "x"}]);
     let before = calls(&world).await;
     let (allowed, statuses) = check(&world, both.clone(), 5).await;
@@ -117,7 +119,7 @@ async fn all_descriptors_are_charged_in_one_call_or_none() {
     assert!(check(&world, json!([{"shadow": "x"}, {"exact": "y"}]), 2).await.0);
     assert!(!check(&world, json!([{"never": "x"}, {"exact": "y"}]), 1).await.0);
     assert_eq!(world.left("shop", "exact", "y").await, 18);
-    // Rules in quota mode.
+    // Rules in quota mode deny a request only if none of them has room.
     let quotas = json!([{"one": "x"}, {"two": "x"}]);
     let allowed = [
         check(&world, quotas.clone(), 1).await.0,
@@ -151,7 +153,7 @@ async fn what_redis_cannot_keep_is_refused_with_its_rule_and_the_rules_of_before
     }
 }
 
-/// The results of a client of one rule.
+/// The results that the client of one rule has seen.
 #[derive(Debug, Default)]
 struct Seen {
     admitted: AtomicU64,
@@ -159,7 +161,7 @@ struct Seen {
     slowest_ms: AtomicU64,
 }
 
-/// Bad input 108, at the service: Redis is killed under load, and restarts empty.
+/// Tests row 108 of the bad inputs: Redis is killed under load, and restarts empty.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bad_input_108_answers_go_on_by_on_error_and_recover_without_a_restart() {
     const KEYS: [&str; 3] = ["local", "allow", "deny"];
@@ -196,7 +198,8 @@ async fn bad_input_108_answers_go_on_by_on_error_and_recover_without_a_restart()
         };
         seen.each_ref().map(of)
     };
-    // Waits until each rule has used up its limit, except for units whose lease ended before a request came.
+    // Whether the rule `n` has used up its limit. Some units may be missing, if their lease ended before a request
+    // came.
     let is_spent = |before: [[u64; 2]; 3], n: usize| {
         let [admitted, denied] = counts()[n];
         admitted - before[n][0] >= 24 && denied - before[n][1] > 40
@@ -206,7 +209,7 @@ async fn bad_input_108_answers_go_on_by_on_error_and_recover_without_a_restart()
     assert!(spent.iter().all(|[admitted, _]| *admitted <= 30), "{spent:?}");
     server.kill();
     world.until("tollgate_store_degraded 1").await;
-    // The first rule admits the 10 units of the local share; the second rule admits every request.
+    // The rule `local` admits the 10 units of this node's share, `allow` admits every request, and `deny` none.
     wait_until(|| {
         let since = |n: usize, of: usize| counts()[n][of] - spent[n][of];
         since(0, 0) >= 9 && since(0, 1) > 20 && since(1, 0) > 50 && since(2, 1) > 50
@@ -217,7 +220,7 @@ async fn bad_input_108_answers_go_on_by_on_error_and_recover_without_a_restart()
     assert_eq!(killed[2][0], spent[2][0]);
     tokio::task::block_in_place(|| server.restart());
     world.until("tollgate_store_degraded 0").await;
-    // Redis has lost everything: a whole limit is available again, and no more.
+    // Redis has lost all counts, so a whole limit can be admitted again, and no more.
     wait_until(|| is_spent(killed, 0) && is_spent(killed, 2)).await;
     for n in [0, 2] {
         assert!(counts()[n][0] - killed[n][0] <= 30, "{:?} after {killed:?}", counts());
@@ -235,7 +238,7 @@ async fn bad_input_108_answers_go_on_by_on_error_and_recover_without_a_restart()
     assert!(count("tollgate_store_faults_total{kind=\"unreachable\"}") > 0);
     assert!(count("tollgate_store_connections_total") >= 2);
     for seen in &seen {
-        // The deadline, and the time by which a thread may be late on a busy machine.
+        // The bound is the deadline, and a second by which a thread may be late on a busy machine.
         let slowest = Duration::from_millis(seen.slowest_ms.load(Ordering::Relaxed));
         assert!(slowest < DEADLINE + Duration::from_secs(1), "{seen:?}");
     }
@@ -249,7 +252,7 @@ async fn wait_until(is_so: impl Fn() -> bool) {
     }
 }
 
-/// When 92 of 100 units are spent, the rule changes to 110: 18 are left, with every accuracy, and the change is logged.
+/// When 92 of 100 units are spent, the limit changes to 110, so 18 units are left, with every accuracy.
 #[tokio::test]
 async fn a_rule_that_changes_leaves_what_was_spent_in_redis() {
     let rules = |unit: &str, requests: u64, more: &str| {

@@ -1,7 +1,8 @@
-//! Limits in every kind of Redis: over TLS, behind a sentinel, in a cluster. Two services share the limits, and the
-//! test counts the requests that both admit.
+//! Tests limits in every kind of Redis: over TLS, behind a sentinel, in a cluster. Two services share the limits, and
+//! the test counts the requests that both admit.
 //!
-//! Tests for which a single server is enough are in global.rs. Faults under load are in the tests of tollgate-redis.
+//! Tests that need only a single server are in `global.rs`. Faults under load are covered by the tests of
+//! `tollgate-redis`.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use serde_json::json;
 use tokio::task::block_in_place;
 use tollgate_service::{Global, Options, TlsFiles};
 
-/// Windows of a year: no unit comes back while a test runs.
+/// The windows are so long that no unit comes back while a test runs.
 fn rules(domain: &str) -> String {
     format!(
         "
@@ -32,7 +33,7 @@ fn global(address: String) -> Global {
     Global { nodes: 2, deadline: Duration::from_secs(10), ..Global::new(address) }
 }
 
-/// A service, which may not have reached its store yet.
+/// A service that may not be connected to its store yet.
 async fn serve(test: &str, domain: &str, global: &Global) -> World {
     let with_store = |options| Options { global: Some(global.clone()), ..options };
     crate::common::serve_with(test, &rules(domain), with_store).await
@@ -74,7 +75,7 @@ impl Pair {
         one + other
     }
 
-    /// The units that the store has left.
+    /// The units that the store has left for a client of a rule.
     async fn left(&self, rule: &str, client: &str) -> u64 {
         self.worlds[0].left(&self.domain, rule, client).await
     }
@@ -89,12 +90,13 @@ impl Pair {
         sum
     }
 
-    /// With each accuracy, all that is admitted is charged in the store, and no more than the limit.
+    /// Asserts for each accuracy that all admitted units are charged in the store, and that no more than the limit is
+    /// admitted by `exact` and `leased`.
     async fn share_their_limits(&self, [x, y]: [&str; 2]) {
         assert_eq!(self.admitted("exact", x, 30).await, 20);
         assert_eq!(self.admitted("exact", y, 7).await, 14);
         assert_eq!(self.left("exact", y).await, 6);
-        // This goes on until the store has nothing left, and neither service holds units.
+        // The loop ends when the store has no units left, and neither service holds any.
         let (begun, mut admitted) = (Instant::now(), 0);
         loop {
             let more = self.admitted("leased", x, 20).await;
@@ -105,10 +107,10 @@ impl Pair {
             assert!(begun.elapsed() < PATIENT, "{admitted} admitted");
         }
         assert_eq!(self.sum("tollgate_store_leased_units_total").await, 200);
-        // On a slow machine units may have been held for a second: these are spent by no request.
+        // On a slow machine a lease may end before its units are spent. These units are lost.
         let expired = self.sum("tollgate_store_expired_units_total").await;
         assert_eq!(admitted, 200 - expired);
-        // With `accuracy: async` each request is admitted at once, and the store is informed.
+        // With `accuracy: async` each request is admitted at once, and the store is told later.
         assert_eq!(self.admitted("counted", x, 20).await, 40);
         let begun = Instant::now();
         while self.left("counted", x).await > 20 {
@@ -119,7 +121,7 @@ impl Pair {
     }
 }
 
-/// The decisions that were made without the store.
+/// The series of decisions that were made without the store.
 const BY_SHARE: &str = "tollgate_store_decisions_total{by=\"share\",outcome=\"allowed\"}";
 
 /// A server that accepts only TLS, and requires client certificates.
@@ -157,7 +159,7 @@ impl Secure {
         Self { _server: server, authority, global }
     }
 
-    /// The settings with a client certificate of this authority.
+    /// The settings with a client certificate from this authority.
     fn shown(&self, test: &str, authority: &Authority) -> Global {
         let (_, TlsFiles { certificate, key, .. }) = {
             let (path, files) = files(&format!("{test}_client"));
@@ -185,7 +187,7 @@ async fn over_tls_a_service_whose_certificate_is_not_trusted_has_its_share_and_n
         let descriptors = json!([{"exact": "x"}]);
         admitted += u64::from(world.check("shop", &descriptors, 1).await.0);
     }
-    // Each of two nodes has half of 20.
+    // This node is one of two, so its share is half of 20.
     assert_eq!(admitted, 10);
     assert_eq!(world.metric("tollgate_store_degraded").await.as_deref(), Some("1"));
     assert_eq!(world.metric("tollgate_store_connections_total").await.as_deref(), Some("0"));
@@ -200,7 +202,7 @@ async fn behind_a_sentinel_two_services_share_their_limits_also_after_a_failover
     block_in_place(|| sentinel.has_been_told());
     let before = sentinel.master_port();
     block_in_place(|| sentinel.kill(0));
-    // The outage is noticed only by a request.
+    // A service notices the outage only when it gets a request.
     let begun = Instant::now();
     for world in &pair.worlds {
         while world.metric("tollgate_store_degraded").await.as_deref() == Some("0") {
@@ -245,13 +247,13 @@ async fn in_a_cluster_a_limit_that_moves_to_another_node_stays_the_same() {
     let [x, y] = &cluster.two_clients_in(slot);
     assert_eq!(pair.admitted("exact", x, 6).await, 12);
     block_in_place(|| cluster.begin_move(slot, [0, 1]));
-    // Keys of the slot are at both nodes.
+    // During the move, keys of the slot are at both nodes.
     assert_eq!(pair.admitted("exact", y, 2).await, 4);
     block_in_place(|| cluster.end_move(slot, [0, 1]));
     assert_eq!(pair.admitted("exact", x, 20).await, 20 - 12);
     assert_eq!(pair.admitted("exact", y, 20).await, 20 - 4);
     assert_eq!(pair.sum(BY_SHARE).await, 0);
-    // Without the node that now holds the key, each service has its own share.
+    // When the node that now holds the key is killed, each service decides by its own share.
     cluster.servers[1].kill();
     assert_eq!(pair.admitted("exact", x, 30).await, 2 * 10);
     assert_eq!(pair.sum(BY_SHARE).await, 2 * 10);

@@ -1,4 +1,4 @@
-//! The service with limits and rules in Redis, on servers that the tests start.
+//! Tests the service with limits and rules in Redis, on servers that the tests start.
 
 #[path = "../common/certificates.rs"]
 mod certificates;
@@ -28,7 +28,7 @@ mod reports;
 mod resp_clients;
 mod rules_redis;
 
-/// One of two nodes with this store. A busy machine does not miss its deadline.
+/// The settings of one of two nodes that share this store. The deadline is long enough for a busy machine.
 fn one_of_two(server: &Server) -> Global {
     Global { nodes: 2, deadline: Duration::from_secs(10), ..Global::new(server.address()) }
 }

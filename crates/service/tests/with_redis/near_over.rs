@@ -1,4 +1,4 @@
-//! Hits near and over a limit under the names of envoyproxy/ratelimit, of limits in Redis.
+//! Tests how hits near and over a limit in Redis are counted in the metrics with the names of envoyproxy/ratelimit.
 
 use serde_json::json;
 use tollgate_rules::RuleSettings;
@@ -26,7 +26,7 @@ async fn the_metrics_of_envoyproxy_ratelimit_split_the_hits_of_a_request() {
     }
 }
 
-/// As with the local cache of envoyproxy/ratelimit, the first denial asks Redis, and the following ones do not.
+/// The first denial asks Redis, and later ones do not, as with the local cache of envoyproxy/ratelimit.
 #[tokio::test]
 async fn what_a_lease_denies_is_counted_as_of_the_local_cache() {
     let server = Server::start();

@@ -1,4 +1,4 @@
-//! The reports to an operator about requests whose limits are in Redis.
+//! Tests the reports to an operator about requests whose limits are in Redis.
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -34,7 +34,7 @@ async fn the_wait_for_redis_is_a_span_below_that_of_the_request() {
         spans.extend(received.next().await.1);
     }
     let [wait, request] = &spans[..] else { panic!("two spans: {spans:?}") };
-    // 3 is a client's span, 2 a server's.
+    // The kind 3 is the span of a client, and 2 that of a server.
     assert_eq!((wait.name.as_str(), wait.kind), ("redis", 3));
     assert_eq!((request.name.as_str(), request.kind), ("POST /v1/check", 2));
     assert_eq!((&wait.trace_id, &wait.parent_span_id), (&request.trace_id, &request.span_id));

@@ -1,4 +1,4 @@
-//! The clients of Redis itself, and redis-py, ask the service over Redis' protocol.
+//! Tests that Redis' own clients and redis-py can ask the service over Redis' protocol.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use tollgate_service::{Options, RespOptions};
 
 use crate::common::{NOON, RULES, serve_with};
 
-/// The output of a program, which must succeed.
+/// Runs a program that must succeed; returns its output.
 async fn output(mut command: Command) -> String {
     let run = tokio::task::spawn_blocking(move || {
         let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
@@ -18,7 +18,7 @@ async fn output(mut command: Command) -> String {
     run.await.expect("it runs")
 }
 
-/// Python with redis-py as `.ci/run redis` installs it, or else the one that Python finds.
+/// Python with the redis-py that `.ci/run redis` installs, or else with the redis-py that Python finds.
 fn python() -> Command {
     let installed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/ci/redis-py");
     let mut command = Command::new("python3");

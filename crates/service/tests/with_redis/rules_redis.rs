@@ -1,5 +1,5 @@
-//! Rules in a hash in Redis, on a redis-server that the test starts: pushed, polled, never read half-written, and
-//! kept when the server is gone or its content is bad.
+//! Tests rules in a hash in Redis, on a redis-server that the test starts. They are pushed and polled, never read
+//! half-written, and kept when the server is gone or its content is bad.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,15 +28,15 @@ fn text(domain: &str, requests: u32) -> RuleText {
     RuleText::new(format!("rules/{domain}.yaml"), text)
 }
 
-/// A service whose rules are in the hash. The result of the first reading has not been received yet.
+/// A service whose rules are in the hash. The caller still has to receive the result of the first reading.
 async fn serve(test: &str, server: &Server) -> World {
     let rules = rules_of(server);
     crate::common::serve_with(test, "", |options| Options { rules: rules.into(), ..options }).await
 }
 
 impl World {
-    /// Makes the service read the rules again, and waits for the result: `None` if the rules are in force, else the
-    /// error.
+    /// Makes the service read the rules again, and waits for the result. Returns `None` if the rules are in force, else
+    /// the error.
     async fn read_again(&mut self) -> Option<String> {
         self.running.changed().notify();
         self.outcome().await
@@ -50,7 +50,7 @@ impl World {
         }
     }
 
-    /// The code and the units that are left of a user's limit, after taking one unit.
+    /// Takes one unit of a user's limit; returns the code and the remaining units.
     async fn one_more(&self, domain: &str) -> (Code, u32) {
         codes(&self.ask(request(domain, &[descriptor(&[("user", "x")])])).await)[0]
     }
@@ -113,7 +113,7 @@ async fn a_server_that_is_gone_or_comes_back_empty_leaves_the_last_good_rules() 
         format!("{place}: cannot be read: there is no such hash; write it with tollgate");
     assert!(error.starts_with(&expected), "{error}");
     assert_eq!(world.one_more("one").await, (Code::Ok, 2));
-    // The same version again, but other texts: they are read all the same.
+    // After the outage, other texts are read even if their version is the same as before.
     let hash = |requests| String::from_utf8(text("one", requests).bytes().to_vec()).expect("text");
     server.run::<u32>(&["HSET", KEY, "version", "7", "one.yaml", &hash(100)]);
     assert_eq!(world.read_again().await, None);
@@ -150,13 +150,13 @@ async fn a_bad_text_is_named_by_hash_field_line_and_column_and_changes_nothing()
     let error = world.read_again().await.expect("it is refused");
     let expected = format!("{}/two.yaml:3:5: config error, unknown key 'kye'", shown(&server));
     assert!(error.starts_with(&expected), "{error}");
-    // Nothing of that load is in force, not even the good text.
+    // Nothing of the refused load is in force, not even the good text.
     assert_eq!(world.one_more("one").await, (Code::Ok, 4));
     let (_, page) = world.admin("GET", "/rlconfig", "").await;
     assert!(page.contains(&expected), "{page}");
 }
 
-/// How often the server has executed a command.
+/// The number of times that the server has executed a command.
 fn calls(server: &Server, command: &str) -> u64 {
     let stats: String = server.run(&["INFO", "commandstats"]);
     let line = stats.lines().find_map(|line| {
@@ -186,13 +186,13 @@ fn a_poll_of_a_version_that_is_known_reads_no_text() {
     assert_eq!(source.read().as_ref(), Ok(&texts));
 }
 
-/// The texts of a load. Both contain its number.
+/// The two texts of a generation. Both contain its number.
 fn generation(number: u32) -> [RuleText; 2] {
     ["one", "two"].map(|domain| text(domain, number))
 }
 
-/// Reads at least 2,000 times while a writer replaces one generation by the next. Returns how many readings mix two
-/// generations.
+/// Reads at least 2,000 times while a writer replaces one generation by the next. Returns the number of readings that
+/// mix two generations.
 fn mixed(server: &Server, write: impl Fn(u32) + Sync) -> usize {
     let stop = AtomicBool::new(false);
     write(1);
@@ -242,8 +242,8 @@ fn a_writer_of_field_after_field_is_caught() {
         for written in generation(number) {
             let field = written.file().replace("rules/", "");
             let text = String::from_utf8(written.bytes().to_vec()).expect("text");
-            // Without a transaction, a version that is written last comes too late, and one that is written first comes
-            // too early.
+            // Without a transaction no order is right: a version that is written after the texts comes too late, and a
+            // version that is written before them comes too early.
             server.run::<u32>(&["HSET", KEY, "version", &format!("{version} {field}")]);
             server.run::<u32>(&["HSET", KEY, &field, &text]);
         }
@@ -286,7 +286,7 @@ fn what_is_too_large_is_refused_before_it_is_read() {
     for n in 0..63 {
         server.run::<u32>(&["HSET", KEY, "version", "2", &format!("large{n}"), &large[1..]]);
     }
-    // The texts have 64 MiB, and in addition there are the small text and the version.
+    // The 64 large texts alone have 64 MiB. The small text and the version come in addition.
     let expected = format!("{place}: is larger than 67108864 bytes; ");
     assert!(refused(&mut source).starts_with(&expected), "{}", refused(&mut source));
     server.run::<u32>(&["DEL", KEY]);

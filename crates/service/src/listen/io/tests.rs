@@ -18,7 +18,7 @@ fn over(stream: impl ByteStream + 'static) -> Io {
     Io { stream, peer, closing: None, life: None, place: place(), first: None, quiet: None }
 }
 
-/// A client that has its answer and still sends is not reset before it closes its own side.
+/// The connection of a client that has its answer and still sends is not reset before the client closes its own side.
 #[tokio::test]
 async fn a_connection_that_ends_is_read_until_its_client_has_closed_it() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -41,7 +41,7 @@ async fn a_connection_that_ends_is_read_until_its_client_has_closed_it() {
     ends.await.unwrap();
 }
 
-/// The client's input is ready at every poll, so reading never pauses.
+/// The client's input is ready at every poll, so a read never waits.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_never_stops_sending_is_closed_when_its_time_is_over() {
     let mut io = over(tokio::io::join(tokio::io::repeat(7), tokio::io::sink()));

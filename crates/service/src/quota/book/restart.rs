@@ -1,5 +1,5 @@
-//! Saves and restores the assignments that Envoys hold. The service can only assume which Envoy a new stream belongs
-//! to: see [`super::super::pool`].
+//! Saves and restores the assignments that Envoys hold. The service cannot know which Envoy a new stream belongs to. It
+//! relies on the assumption in [`super::super::pool`].
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -21,11 +21,11 @@ impl Quotas {
         book.saved(now, wall)
     }
 
-    /// Takes over the state that an earlier service has saved. Returns the number of Envoys' buckets.
+    /// Takes over the state that an earlier service has saved. Returns the number of buckets with assignments.
     ///
     /// # Errors
-    /// The saved state does not fit this service. It is then ignored, and nothing is assigned until all assignments
-    /// that it may contain are over.
+    /// The saved state does not fit this service. It is then ignored, and nothing is assigned until all assignments of
+    /// the earlier service are over.
     pub(crate) fn restore(&self, saved: &SavedQuotas) -> Result<usize, StateError> {
         let (now, wall) = (self.now(), self.clock.wall().as_nanos());
         let at = wall.checked_sub(saved.head.wall_ns).and_then(|elapsed| now.checked_sub(elapsed));
@@ -57,7 +57,7 @@ impl QuotaBook {
                 named.insert(*id, (stream.address, is_alone, entries));
             }
         }
-        // These Envoys have not come back since the previous restart.
+        // These orphans belong to Envoys that have not come back since the previous restart.
         for ((address, _), OrphansOf { is_alone, buckets }) in &self.orphans {
             for (entries, orphan) in buckets {
                 named.entry(orphan.id).or_insert((*address, *is_alone, entries));
@@ -127,7 +127,7 @@ impl QuotaBook {
         Ok(())
     }
 
-    /// Finds the assignment that a bucket may have had before the restart. The bucket is new in this stream.
+    /// Finds the holder that a bucket may have had before the restart. Called when the bucket is new in this stream.
     pub(super) fn predecessor(
         &mut self,
         stream: u64,

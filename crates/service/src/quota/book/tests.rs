@@ -35,7 +35,7 @@ fn reports(values: impl IntoIterator<Item = String>) -> RateLimitQuotaUsageRepor
     RateLimitQuotaUsageReports { domain: "d".to_owned(), bucket_quota_usages }
 }
 
-/// The numbers of buckets, limits and bytes.
+/// The numbers of buckets, of limits, and of bytes.
 fn held(quotas: &Quotas) -> (usize, usize, usize) {
     let book = quotas.book();
     (book.holders.len(), book.pools.len(), book.bytes)
@@ -75,7 +75,7 @@ fn buckets_take_so_many_bytes_and_no_more_and_give_them_back() {
     quotas.report(&maker, stream, &reports([value(0)])).expect("a good report");
     quotas.close(stream);
     assert_eq!(held(&quotas).0, 0);
-    // A limit stays until no lease of it is in force.
+    // A limit stays until none of its leases is in force.
     for _ in 0..3 {
         quotas.tick();
         clock.advance(Duration::from_nanos(IN_FORCE));
@@ -111,8 +111,8 @@ fn what_a_refused_report_changes_for_other_streams_is_told_them() {
     clock.advance(Duration::from_secs(1));
     quotas.report(&maker, one, &reports(["x".to_owned()])).expect("a good report");
     while of_one.try_recv().is_ok() {}
-    // The second bucket is not valid. But the first bucket asks for a part of the other stream's share, so the other
-    // stream gets less.
+    // The report is refused because its second bucket is not valid. But its first bucket has already taken a part of
+    // the other stream's share, so the other stream is told of its smaller share.
     let mut bad = reports(["x".to_owned()]);
     bad.bucket_quota_usages.push(BucketQuotaUsage::default());
     let refused = quotas.report(&maker, other, &bad).expect_err("a bad report");
@@ -123,7 +123,7 @@ fn what_a_refused_report_changes_for_other_streams_is_told_them() {
 
 const OTHER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
 
-/// The assignments to buckets: the value of each, and its tokens per fill.
+/// The assignments in an answer: the value of each bucket, and its tokens per fill.
 fn told(answers: &mut mpsc::Receiver<QuotaAnswer>) -> Vec<(Vec<u8>, u32)> {
     let mut told = Vec::new();
     while let Ok(Ok(answer)) = answers.try_recv() {
@@ -140,7 +140,7 @@ fn told(answers: &mut mpsc::Receiver<QuotaAnswer>) -> Vec<(Vec<u8>, u32)> {
     told
 }
 
-/// The quotas of the next service: this one stops now, and the next starts a second later.
+/// The quotas of the next service, which starts a second after this service has stopped.
 fn restarted(clock: &ManualClock, before: &Quotas) -> Quotas {
     let file = before.end().to_bytes();
     clock.advance(Duration::from_secs(1));
@@ -151,8 +151,8 @@ fn restarted(clock: &ManualClock, before: &Quotas) -> Quotas {
     after
 }
 
-/// Quotas with a stream from each of these addresses. For 3 s, each address has had a part of the bucket `x`, and the
-/// first address also a part of `y`.
+/// Quotas with a stream from each of these addresses. Each stream has had a share of the bucket `x` for 3 s, and the
+/// first stream also a share of `y`.
 fn given(addresses: &[IpAddr]) -> (ManualClock, Quotas, DecisionMaker) {
     let (clock, quotas, maker) = quotas();
     let buckets = |place| ["x", "y"].into_iter().take(if place == 0 { 2 } else { 1 });
@@ -200,20 +200,20 @@ fn the_next_stream_from_an_address_has_what_the_only_one_from_there_had() {
         .map(|one| one.id)
         .collect();
     assert_eq!(orphans.len(), 3);
-    // The streams are kept, since a stream whose receiver of answers is dropped would be closed.
+    // The streams are kept, because dropping a stream's receiver would close the stream.
     let mut streams = vec![after.open(ENVOY).expect("room")];
     assert_eq!(reported(&after, &maker, &mut streams[0]).len(), 2);
     let came_back = ids(&after);
     assert!(came_back.len() == 2 && came_back.iter().all(|id| orphans.contains(id)));
-    // A second stream from the same address is taken for a new Envoy; a stream from the other address is taken for the
-    // old Envoy's.
+    // A second stream from the same address counts as a new Envoy. A stream from the other address counts as the Envoy
+    // that was there before.
     for (address, back) in [(ENVOY, 2), (OTHER, 3)] {
         let mut stream = after.open(address).expect("room");
         reported(&after, &maker, &mut stream);
         assert_eq!(ids(&after).iter().filter(|id| orphans.contains(id)).count(), back);
         streams.push(stream);
     }
-    // In the end all counted bytes are free again.
+    // In the end no bytes are counted any more.
     streams.iter().for_each(|stream| after.close(stream.id));
     for _ in 0..3 {
         clock.advance(Duration::from_nanos(IN_FORCE));
@@ -226,12 +226,12 @@ fn the_next_stream_from_an_address_has_what_the_only_one_from_there_had() {
 fn of_two_streams_from_an_address_nothing_is_known_until_what_they_had_is_over() {
     let (clock, before, maker) = given(&[ENVOY, ENVOY]);
     let after = restarted(&clock, &before);
-    // A stream that had `x` would exchange its lease for a smaller one. One of the two streams had `y`, but it is not
-    // known which.
+    // A new lease for `x` would be smaller than the old one, which both streams still hold. `y` belonged to one of the
+    // two streams, but the service does not know which.
     assert_eq!(first_told(&after, &maker, ENVOY), []);
     // A stream from another address gets the free part at once.
     assert_ne!(first_told(&after, &maker, OTHER), []);
-    // The leases were given 3 s before the end of the old service, and that was a second ago.
+    // The leases were given 3 s before the end of the old service, which was a second ago.
     clock.advance(Duration::from_nanos(IN_FORCE) - Duration::from_secs(4));
     after.tick();
     assert!(after.book().orphans.is_empty());

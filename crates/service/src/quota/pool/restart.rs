@@ -5,7 +5,7 @@ use super::*;
 
 impl Pool {
     /// Returns the state that the next service needs, with the holder of each lease. `is_open` says whether a holder's
-    /// stream is open. Nothing may be assigned afterwards.
+    /// stream is open. The pool must assign nothing afterwards.
     pub(crate) fn saved(
         &mut self,
         now: u64,
@@ -19,7 +19,7 @@ impl Pool {
         for holder in &mut self.holders {
             let is_open = is_open(holder.id);
             if is_open {
-                // An open stream proves as much as a report does.
+                // An open stream proves, like a report, that messages sent two `DELAY`s ago have arrived.
                 holder.acknowledge(now);
             }
             let Some(until) = holder.leases.iter().map(|lease| lease.until).max() else { continue };
@@ -43,7 +43,7 @@ impl Pool {
         (limit, holders)
     }
 
-    /// The pool that was saved at `at`. Its holders are gone until they report.
+    /// The pool that was saved at the time `at`. Its holders are gone until they report.
     pub(crate) fn restored<'a>(
         limit: &SavedLimit,
         holders: impl IntoIterator<Item = (u64, &'a SavedHolder)>,
@@ -64,13 +64,13 @@ impl Pool {
         };
         pool.holders = holders.into_iter().map(holder).collect();
         pool.stored = pool.tokens(limit.tokens);
-        // This bounds the saved tokens by the burst less the tokens that Envoys hold.
+        // This reduces the saved tokens to the burst less the tokens that Envoys may hold.
         pool.advance(at);
         pool
     }
 
-    /// Adds a holder that gets nothing before `from`. Until then the holder may have a lease of which the service does
-    /// not know that it is the holder's, and a new lease would replace that lease by a smaller share.
+    /// Adds a holder that gets nothing before `from`. Until then its Envoy may have a lease from before the restart,
+    /// and a new lease would replace that lease by a smaller share.
     pub(crate) fn hold_back(&mut self, now: u64, id: u64, from: u64) {
         self.advance(now);
         self.holders.push(Holder { from, ..Holder::new(id, self.at) });

@@ -1,5 +1,5 @@
-//! Tests the bound in worlds of Envoys that take all they can and of late messages, and shows that planted faults break
-//! it.
+//! Tests the bound in simulated worlds, where Envoys take all that they can and messages come late. Each planted fault
+//! must break the bound.
 
 mod world;
 
@@ -8,14 +8,14 @@ use proptest::prelude::*;
 use super::*;
 use world::{End, STEP, World};
 
-/// A fault planted in a pool.
+/// A fault that can be planted in a pool or in a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// A replaced lease is no longer counted, although the message is still under way.
+    /// A replaced lease is no longer counted, although the message that replaces it is still under way.
     FreesAtOnce,
     /// The leases of a closed stream are no longer counted, although Envoy goes on with them.
     ForgetsTheClosed,
-    /// The full bucket that a new lease begins with is not paid.
+    /// The full bucket that a new lease begins with is not taken from the saved tokens.
     FreeBuckets,
     /// A lease is prolonged although it may be over at Envoy, which then fills its bucket.
     IsLate,
@@ -23,13 +23,13 @@ pub(super) enum Fault {
     TrustsTheLast,
     /// After a restart the Envoys' leases are not known, but the service does not wait until they are over.
     ForgetsTheRestart,
-    /// After a kill, the service does not wait until the Envoys' leases are over, either.
+    /// After a kill, the service does not wait until the Envoys' leases are over.
     ForgetsTheKill,
-    /// The next stream from an address belongs to another Envoy, so the assumption does not hold.
+    /// The next stream from an address belongs to another Envoy, contrary to the assumption about restarts.
     TakesOneForTheOther,
 }
 
-/// Plants the fault where a lease is given.
+/// Plants the faults that take effect when a lease is given.
 pub(super) fn plant(
     fault: Option<Fault>,
     stored: &mut u128,
@@ -45,7 +45,8 @@ pub(super) fn plant(
 
 const HUNDRED: Allowance = Allowance { per_fill: 1_000, fill_s: 10, burst: 100 };
 
-/// For two minutes and more, Envoys come, break off and fall silent at random, and the service is stopped and killed.
+/// For two minutes and more, Envoys come, break off and fall silent at random. The service is stopped or killed at
+/// random times.
 fn random_world(seed: u64, fault: Option<Fault>) -> World {
     let allowances = [
         HUNDRED,
@@ -89,7 +90,7 @@ fn random_world(seed: u64, fault: Option<Fault>) -> World {
     world
 }
 
-/// An Envoy that reports when its assignment is nearly over, for five minutes.
+/// For five minutes, an Envoy reports only when its assignment is nearly over.
 fn slow_world(seed: u64, fault: Option<Fault>) -> World {
     let slow = Allowance { per_fill: 1_000, fill_s: 600, burst: 100 };
     let mut world = World::new(slow, DELAY, seed);
@@ -99,7 +100,8 @@ fn slow_world(seed: u64, fault: Option<Fault>) -> World {
     world
 }
 
-/// Envoys come one after another, all with more requests than the limit allows. Few of its tokens can be saved.
+/// Envoys come one after another, all with more requests than the limit allows. The limit's burst is small, so few
+/// tokens can be saved.
 fn crowded_world(seed: u64, fault: Option<Fault>) -> World {
     let mut world = World::new(Allowance { burst: 10, ..HUNDRED }, DELAY, seed);
     world.pool.fault = fault;
@@ -110,7 +112,7 @@ fn crowded_world(seed: u64, fault: Option<Fault>) -> World {
     world
 }
 
-/// An Envoy that reports every 5 s, as Envoy does, to a service that is stopped again and again.
+/// An Envoy reports every 5 s, like a real Envoy, and the service is stopped again and again.
 fn stopped_world(seed: u64, fault: Option<Fault>) -> World {
     let slow = Allowance { per_fill: 1_000, fill_s: 600, burst: 100 };
     let mut world = World::new(slow, DELAY, seed);
@@ -178,7 +180,7 @@ fn two_envoys_at_three_times_the_limit_have_their_shares_of_the_demand() {
         let [one, other] = [after[0] - before[0], after[1] - before[1]];
         let sum = one + other;
         assert!((2_800..=3_100).contains(&sum), "{one} {other}");
-        // They have two thirds and one third, each to within a twentieth.
+        // The two Envoys have two thirds and one third of the limit, each to within a twentieth.
         assert!(one * 60 >= sum * 38 && one * 60 <= sum * 42, "{one} of {sum}");
         assert!(other * 60 >= sum * 19 && other * 60 <= sum * 21, "{other} of {sum}");
         assert!(world.is_within_the_bound());
@@ -276,7 +278,7 @@ fn nothing_is_given_while_leases_of_before_may_be_in_force() {
         matches!(actions[..], [HolderAction { holder: 1, action: Action::Assign(_) }]),
         "{actions:?}"
     );
-    // After a change, too, nothing is given until the old leases are over.
+    // After a change of the limit nothing is given until the old leases are over.
     let slower = Allowance { per_fill: 500, ..HUNDRED };
     let changed = IN_FORCE + SECOND;
     pool.change(slower, changed);
@@ -290,8 +292,9 @@ fn nothing_is_given_while_leases_of_before_may_be_in_force() {
     assert!(share.per_fill <= 500, "{share:?}");
 }
 
-/// The number of requests that two Envoys at three times the limit admit within 12 s of the end of a service. The next
-/// service starts a second later. `before` moves the end relative to the Envoys' reports.
+/// The number of requests that two Envoys admit within 12 s of the end of a service. They get three times as many
+/// requests as the limit allows. The next service starts a second after the end. `before` moves the end relative to the
+/// Envoys' reports.
 fn over_a_restart(end: End, before: u64) -> u64 {
     let mut world = World::new(HUNDRED, SECOND / 100, 1);
     world.join(200, 5 * SECOND);
@@ -310,7 +313,8 @@ fn a_service_that_stops_and_starts_denies_no_envoy_what_it_had() {
         let passed = over_a_restart(End::Stops, before);
         assert!(passed >= 1_100, "{before}: {passed} of 1200");
     }
-    // Assignments run out if it is not known which Envoy is which, as behind one address and after a kill.
+    // If the service does not know which Envoy holds which assignment, the assignments run out. This is so behind one
+    // address and after a kill.
     for end in [End::StopsBehindOneAddress, End::IsKilled] {
         assert!((0..5).all(|before| over_a_restart(end, before) < 1_100), "{end:?}");
     }
@@ -332,7 +336,8 @@ fn after_a_restart_the_first_report_prolongs_what_has_certainly_arrived() {
         assert_eq!((holder.per_fill, holder.left_ns), (968, sent + IN_FORCE - at));
         Pool::restored(&limit, [(1, holder)], at)
     };
-    // If the lease was sent less than two delays before the end, it may be lost: a new one is given, and paid.
+    // If the lease was sent less than two delays before the end, it may be lost. So a new lease is given, and its
+    // tokens are taken from `stored`.
     let late = sent + 2 * DELAY - 1;
     let mut next = saved_at(&mut pool, late);
     let stored = next.stored;
@@ -342,7 +347,8 @@ fn after_a_restart_the_first_report_prolongs_what_has_certainly_arrived() {
         "{told:?}"
     );
     assert!(next.stored < stored && next.holders[0].leases.len() == 2);
-    // If it was sent earlier, it has arrived. It is prolonged for free, as long as the message arrives in time.
+    // If the lease was sent earlier, it has arrived. It is prolonged without taking tokens, as long as the message
+    // arrives in time.
     let (saved, in_time) = (sent + 2 * DELAY, sent + IN_FORCE - 2 * DELAY - 1);
     let mut next = saved_at(&mut pool, saved);
     assert_eq!(
@@ -356,7 +362,7 @@ fn after_a_restart_the_first_report_prolongs_what_has_certainly_arrived() {
         matches!(told[..], [HolderAction { holder: 1, action: Action::Assign(_) }])
             && next.holders[0].leases.len() == 2
     );
-    // Meanwhile no other Envoy gets any of that part of the rate.
+    // Meanwhile no other Envoy gets a part of the rate of this lease.
     let mut next = saved_at(&mut pool, saved);
     assert_eq!(next.report(saved, 2, 1, 0), []);
 }

@@ -1,4 +1,4 @@
-//! [`XdsRules`]: the address of a control plane, and how to ask it.
+//! [`XdsRules`]: the address of a control plane, and the settings for asking it.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -16,13 +16,13 @@ const SECURE: &str = "xdss";
 const SYNTAX: &str =
     "xds://host:port/node, or xdss://host:port/node?ca=FILE&cert=FILE&key=FILE&name=NAME over TLS";
 
-/// A control plane that sends rules, as `xds://host:port/node`, or `xdss://` over TLS.
+/// A control plane that sends rules. Its address is `xds://host:port/node`, or `xdss://host:port/node` over TLS.
 ///
 /// The service asks it for all resources of the type `ratelimit.config.ratelimit.v3.RateLimitConfig`, over one stream
-/// of the aggregated discovery service (ADS, state of the world). The part after the `/` is the name of this node,
-/// `default` if it is missing. Over TLS, the server's certificate must be for its host or for `name`, and must be
-/// signed by an authority of this machine or of the file `ca`. `cert` and `key` are the certificate that this node
-/// presents.
+/// of the aggregated discovery service (ADS, state of the world). The part after the `/` is the name of this node;
+/// without it the name is `default`. Over TLS, the server's certificate must be for the host of the address or for
+/// `name`, and must be signed by an authority of this machine or of the file `ca`. `cert` and `key` are the files of
+/// the certificate that this node presents, and of its key.
 ///
 /// ```
 /// use tollgate_service::XdsRules;
@@ -40,31 +40,32 @@ pub struct XdsRules {
     pub host: String,
     /// The name of this node.
     pub node: String,
-    /// Names and texts that the node sends about itself. The control plane may choose by them which rules it sends.
-    /// Default: none.
+    /// Names and texts that describe this node. They are sent to the control plane, which may choose by them which
+    /// rules it sends. Default: none.
     pub metadata: Vec<(String, String)>,
     /// Set if the stream is encrypted.
     pub tls: Option<XdsTls>,
-    /// How long to wait between two attempts.
+    /// The waits between two attempts.
     pub backoff: XdsBackoff,
     /// The maximum number of bytes of a message: 4 MiB by default, and at most 64 MiB.
     pub max_message_bytes: usize,
 }
 
-/// How the control plane and this node prove who they are. The files are PEM, and are read for each connection.
+/// The certificates by which the control plane and this node identify themselves. The files are PEM, and are read for
+/// each connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct XdsTls {
     /// The authority that must have signed the server's certificate; `None` for the authorities of the machine.
     pub authority: Option<PathBuf>,
     /// The certificate of this node.
     pub certificate: Option<PathBuf>,
-    /// The key of that certificate.
+    /// The key of the certificate of this node.
     pub key: Option<PathBuf>,
     /// The name in the server's certificate; `None` if it is the host of the address.
     pub name: Option<String>,
 }
 
-/// The time between two attempts. It doubles from `initial` to `max`, and starts again at `initial` after an answer.
+/// The time between two attempts. It doubles from `initial` to `max`, and returns to `initial` after an answer.
 ///
 /// ```
 /// assert_eq!(tollgate_service::XdsBackoff::default().initial.as_secs(), 1);
@@ -75,7 +76,7 @@ pub struct XdsBackoff {
     pub initial: Duration,
     /// The maximum time. Default: 60 s.
     pub max: Duration,
-    /// The share of the wait, from 0 to 1, that may be subtracted at random. Default: 0.5.
+    /// The largest share of the wait, from 0 to 1, that is subtracted at random. Default: 0.5.
     pub random: f64,
 }
 
@@ -86,7 +87,7 @@ impl Default for XdsBackoff {
 }
 
 impl XdsRules {
-    /// The usual maximum of gRPC.
+    /// The usual maximum size of a message in gRPC.
     const USUAL_BYTES: usize = 4 << 20;
 
     /// The control plane at this host and port, unencrypted.

@@ -16,10 +16,10 @@ use crate::rules_from::hash::MAX_TEXTS;
 /// INVALID_ARGUMENT of gRPC.
 const INVALID: i32 = 3;
 
-/// The maximum length of a reason, in bytes: control planes log it.
+/// The maximum length of a reason in bytes. It is bounded because control planes log it.
 const MAX_REASON: usize = 4096;
 
-/// The node that asks for these rules.
+/// The description of this node that is sent to the control plane.
 pub(super) fn node(rules: &XdsRules) -> Node {
     let field = |(name, text): &(String, String)| {
         let kind = Some(prost_types::value::Kind::StringValue(text.clone()));
@@ -30,7 +30,7 @@ pub(super) fn node(rules: &XdsRules) -> Node {
     Node { id: rules.node.clone(), metadata }
 }
 
-/// The rules of a response, not validated yet.
+/// The rules of a response. They are not validated yet.
 #[derive(Debug)]
 pub(super) struct RulesOffer {
     pub(super) texts: Vec<RuleText>,
@@ -60,7 +60,7 @@ impl RulesOffer {
             }
             let config = RateLimitConfig::decode(&resource.value[..])
                 .map_err(|error| format!("resources[{n}] is no RateLimitConfig: {error}"))?;
-            // Control planes choose the names of resources. Some leave them out; then the domain is the name.
+            // Control planes choose the names of resources. If a name is missing, the domain serves as the name.
             let name = if config.name.is_empty() { &config.domain } else { &config.name };
             if !names.insert(name.clone()) {
                 let found = name.escape_debug();
@@ -78,7 +78,7 @@ impl RulesOffer {
         Ok(Self { texts, configs })
     }
 
-    /// The reason to refuse the response, made from these errors.
+    /// The reason for refusing the response, made from these errors.
     pub(super) fn reason(&self, errors: &[RuleError]) -> String {
         let told = errors.iter().map(|error| {
             let mut texts = self.texts.iter().zip(&self.configs);
@@ -93,13 +93,13 @@ impl RulesOffer {
 #[derive(Debug)]
 pub(super) struct Asker {
     pub(super) node: Node,
-    /// The version in force, which this control plane sent; empty before the first.
+    /// The version in force, as the control plane sent it; empty before the first version.
     pub(super) version: String,
 }
 
 impl Asker {
-    /// The first request of a stream. A `reason` says why the last response of the previous stream could not be read at
-    /// all.
+    /// The first request of a stream. A `reason` refuses the last response of the previous stream, which could not be
+    /// read at all.
     pub(super) fn first(&self, reason: Option<String>) -> DiscoveryRequest {
         self.request(String::new(), reason)
     }
@@ -110,7 +110,7 @@ impl Asker {
         self.request(response.nonce, None)
     }
 
-    /// Refuses a response: the version stays.
+    /// Refuses a response. The request names the version that stays in force.
     pub(super) fn refuse(&self, response: DiscoveryResponse, reason: String) -> DiscoveryRequest {
         self.request(response.nonce, Some(reason))
     }

@@ -1,4 +1,4 @@
-//! Rules from a control plane that speaks xDS: [`XdsRules`] says where it is, [`XdsSource`] follows it.
+//! Rules from a control plane that speaks xDS: [`XdsRules`] is its address, and [`XdsSource`] follows it.
 
 mod address;
 mod answer;

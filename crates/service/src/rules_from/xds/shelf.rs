@@ -1,17 +1,19 @@
-//! [`Shelf`]: hands the last response of a control plane from the task that follows it to the thread that reads rules.
+//! [`Shelf`]: holds the last response of a control plane. The task that follows the control plane puts it there, and
+//! the thread that reads rules takes a copy.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tollgate_rules::{RuleError, RuleText};
 
-/// The outcome of an offer, which is the texts of one response: its number, and the errors for which it was refused.
+/// The outcome of an offer, which consists of the texts of one response: the number of the offer, and the errors for
+/// which it was refused.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OfferOutcome {
     pub(super) offer: u64,
     pub(super) errors: Vec<RuleError>,
 }
 
-/// The last response. Both sides hold the lock only while they copy.
+/// The last response. The task and the thread hold the lock only while they copy.
 #[derive(Debug, Default)]
 pub(super) struct Shelf(Mutex<OnShelf>);
 
@@ -19,7 +21,7 @@ pub(super) struct Shelf(Mutex<OnShelf>);
 struct OnShelf {
     offer: u64,
     texts: Option<Vec<RuleText>>,
-    /// Why there is no stream.
+    /// The reason why there is no stream; `None` if there is one.
     outage: Option<String>,
 }
 
@@ -32,7 +34,7 @@ impl Shelf {
         shelf.offer
     }
 
-    /// Notes why there is no stream. The texts stay.
+    /// Records the reason why there is no stream. The texts stay.
     pub(super) fn out(&self, reason: String) {
         self.lock().outage = Some(reason);
     }
@@ -44,7 +46,7 @@ impl Shelf {
     }
 
     fn lock(&self) -> MutexGuard<'_, OnShelf> {
-        // A panic leaves no write half done.
+        // The poison is ignored, because a panic leaves no write half done.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

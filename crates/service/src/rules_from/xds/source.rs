@@ -15,8 +15,8 @@ use super::address::XdsRules;
 use super::shelf::{OfferOutcome, Shelf};
 use super::stream;
 
-/// Rules from a control plane: see [`XdsRules`]. Before the control plane's first answer there are no rules, which is
-/// an error.
+/// Rules from a control plane: see [`XdsRules`]. Before the first response of the control plane, reading returns an
+/// error.
 pub(crate) struct XdsSource {
     rules: XdsRules,
     shelf: Arc<Shelf>,
@@ -55,7 +55,7 @@ impl RuleSource for XdsSource {
 
     fn loaded(&mut self, errors: &[RuleError]) {
         let offer = self.read;
-        // An outcome is new only if its offer was read for the first time.
+        // If the same offer is read again, its outcome is already known.
         self.outcomes.send_if_modified(|last| {
             let is_new = last.offer < offer;
             if is_new {

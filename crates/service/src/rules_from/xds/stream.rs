@@ -19,7 +19,7 @@ use crate::protocol::discovery::aggregated_discovery_service_client::AggregatedD
 /// The maximum time for connecting.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The time after which a stream without messages is tested, and the time within which the answer must come. A control
+/// The time without messages after which a stream is pinged, and the time within which the answer must come. A control
 /// plane that vanishes is noticed after the sum of both.
 const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(20), Duration::from_secs(10));
 
@@ -55,8 +55,8 @@ struct PlaneFollower {
     changed: Changed,
     outcomes: watch::Receiver<OfferOutcome>,
     asker: Asker,
-    /// Why the last response could not be read at all. Such a response breaks the stream, so the next stream reports
-    /// it.
+    /// The reason why the last response could not be read at all. Such a response breaks the stream, so the first
+    /// request of the next stream reports the reason.
     unread: Option<String>,
 }
 
@@ -67,7 +67,7 @@ impl PlaneFollower {
         let channel = self.connect().await.map_err(failed)?;
         let mut client = AggregatedDiscoveryServiceClient::new(channel)
             .max_decoding_message_size(self.rules.message_bytes());
-        // There is room for one answer: a control plane that does not read its answers gets no more of them.
+        // The channel holds one answer: if the control plane does not read it, no further answers are made.
         let (answers, requests) = mpsc::channel(1);
         let first = self.asker.first(self.unread.take());
         answers.send(first).await.map_err(|_| failed("the stream has ended".to_owned()))?;
@@ -105,8 +105,8 @@ impl PlaneFollower {
         endpoint.connect().await.map_err(|error| whole(&error))
     }
 
-    /// Returns why a stream is broken. If a message was too large or damaged, the first request of the next stream says
-    /// so.
+    /// Returns the reason why a stream is broken. If a message was too large or damaged, the first request of the next
+    /// stream says so.
     fn broken(&mut self, status: &Status) -> String {
         let reason = format!("{:?}: {}", status.code(), status.message());
         if matches!(status.code(), Code::OutOfRange | Code::Internal) {
@@ -115,7 +115,7 @@ impl PlaneFollower {
         reason
     }
 
-    /// Has a response loaded, and accepts or refuses it.
+    /// Passes a response on to be loaded, and returns the answer that accepts or refuses it.
     async fn answer(
         &mut self,
         response: DiscoveryResponse,
@@ -150,7 +150,7 @@ impl PlaneFollower {
     }
 }
 
-/// Reads the files, on a thread that may block.
+/// Reads the files of certificates, on a thread that may block.
 async fn config(tls: &XdsTls) -> Result<ClientTlsConfig, String> {
     let read = async |path: &std::path::Path| {
         let file = path.to_owned();
@@ -172,7 +172,7 @@ async fn config(tls: &XdsTls) -> Result<ClientTlsConfig, String> {
     })
 }
 
-/// The error's text with all its causes, since only the last cause says what happened.
+/// The error's text with all its causes, since often only the last cause names the problem.
 fn whole(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

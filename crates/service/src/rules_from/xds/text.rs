@@ -1,8 +1,8 @@
 //! Writes a message with rules as the text of a rule file, so that the same code reads and validates messages and
 //! files.
 //!
-//! Each descriptor begins a line. So the line of an error identifies the descriptor, and the error can name its path in
-//! the message. The control plane knows the path, but not the line.
+//! Each descriptor begins a line, so the line of an error identifies the descriptor. The error is then reported with
+//! the path of the descriptor in the message, because the control plane has never seen the lines.
 
 use std::fmt::Write;
 
@@ -12,7 +12,8 @@ use crate::protocol::config::{
     RateLimitConfig, RateLimitDescriptor, RateLimitPolicy, RateLimitUnit,
 };
 
-/// The text of a message. Writing stops beyond the size that a file may have: such a text is refused for its size.
+/// The text of a message. Writing stops when the text exceeds the size that a file may have. Such a text is refused for
+/// its size.
 pub(super) fn text(config: &RateLimitConfig, file: String) -> RuleText {
     RuleText::new(file, Writer::of(config, None).text)
 }
@@ -29,10 +30,10 @@ pub(super) fn told(config: &RateLimitConfig, error: &RuleError) -> String {
 struct Writer {
     text: String,
     line: usize,
-    /// The line whose place in the message is wanted.
+    /// The line whose path in the message is wanted.
     wanted: Option<usize>,
     place: Option<String>,
-    /// The path to the descriptor that is being written: numbers, and keys with values.
+    /// The path to the descriptor that is being written, as numbers and as names.
     numbers: Vec<usize>,
     names: Vec<String>,
 }
@@ -103,7 +104,7 @@ impl Writer {
     }
 }
 
-/// The name of a descriptor, as in the path of a rule.
+/// The name of a descriptor, in the form in which it is part of a rule's path.
 fn name(descriptor: &RateLimitDescriptor) -> String {
     match descriptor.value.as_str() {
         "" => descriptor.key.clone(),
@@ -113,7 +114,7 @@ fn name(descriptor: &RateLimitDescriptor) -> String {
 
 fn policy_text(policy: &RateLimitPolicy) -> String {
     let mut parts = Vec::new();
-    // A number that is not a unit is written in digits, and so refused.
+    // A number that is not a unit is written in digits, which the reader of rules refuses.
     match RateLimitUnit::try_from(policy.unit) {
         Ok(RateLimitUnit::Unknown) => {}
         Ok(unit) => parts.push(format!("unit: {}", unit.as_str_name().to_ascii_lowercase())),
@@ -122,7 +123,7 @@ fn policy_text(policy: &RateLimitPolicy) -> String {
     if policy.unlimited {
         parts.push("unlimited: true".to_owned());
     }
-    // Zero is a limit, too, although protobuf leaves it out of a message.
+    // A limit of zero is written as well, although protobuf leaves a zero out of the message.
     if !policy.unlimited || policy.requests_per_unit > 0 {
         parts.push(format!("requests_per_unit: {}", policy.requests_per_unit));
     }
@@ -143,7 +144,7 @@ fn quoted(text: &str) -> String {
     for letter in text.chars() {
         match letter {
             '"' | '\\' => quoted.extend(['\\', letter]),
-            // Line separators, which a reader may fold, and the byte order mark are escaped, too.
+            // Line separators are escaped, too, because a reader may fold them, and so is the byte order mark.
             _ if letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}' | '\u{feff}') => {
                 // Writing to a text does not fail.
                 let _ = write!(quoted, "\\u{:04x}", u32::from(letter));
@@ -207,7 +208,7 @@ mod tests {
         let [user, path, free] = rules.rules() else { panic!("three rules: {rules:?}") };
         assert_eq!(user.levels().collect::<Vec<_>>(), ["user_a \"b\"\\\n\u{85}: {#"]);
         assert_eq!((user.name(), user.is_shadow(), user.is_quota()), (Some("own"), true, true));
-        // The one series counts hits that find no room.
+        // The only series is the one for hits beyond the maximum number of series.
         assert_eq!((user.series().len(), path.series().len()), (0, 1));
         assert_eq!(user.limits()[0].window().as_secs(), 604_800);
         assert_eq!(path.limits()[0].requests_per_unit(), 0);

@@ -1,4 +1,4 @@
-//! The end of a service under load: each request that was decided is answered.
+//! Tests the end of a service under load: each request that was decided is answered.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ descriptors:
   - {key: all, rate_limit: {unit: year, requests_per_unit: 1000000000}}
 ";
 
-/// The number of answers before the service is told to stop.
+/// The number of answers to wait for before the service is told to stop.
 const WARM: u32 = 2_000;
 const CONNECTIONS: usize = 4;
-/// Concurrent requests on each gRPC connection.
+/// The number of concurrent requests on each gRPC connection.
 const STREAMS: usize = 16;
 
 /// Sends requests until one is refused; returns the number of answers.
@@ -50,7 +50,7 @@ async fn http(address: SocketAddr, warm: Arc<Semaphore>) -> u64 {
     let mut stream = TcpStream::connect(address).await.expect("it listens");
     let mut answers = 0;
     loop {
-        // A request that cannot be sent is not answered. A request that was sent may be answered before the end.
+        // An error in sending is ignored, because an answer may still arrive; otherwise the read below ends.
         let _ = stream.write_all(asked.as_bytes()).await;
         let mut answer = Vec::new();
         while !is_whole(&answer) {
@@ -98,7 +98,8 @@ fn decided(rules: &RuleSet) -> u64 {
     rules.rules().iter().map(|rule| rule.counts().total()).sum()
 }
 
-/// Scenario J: the health check answers 500 from the moment when the service is told to stop, and gRPC agrees.
+/// Scenario J: from the moment when the service is told to stop, the health check over HTTP answers 500, and that over
+/// gRPC NOT_SERVING.
 #[tokio::test]
 async fn it_is_unhealthy_before_it_takes_nothing_more() {
     use tonic_health::pb::HealthCheckRequest;
@@ -119,7 +120,7 @@ async fn it_is_unhealthy_before_it_takes_nothing_more() {
     assert_eq!(next.status(), ServingStatus::NotServing);
     let (status, _, body) = crate::common::exchange(address, "GET", "/healthcheck", "").await;
     assert_eq!((status, body.as_str()), (500, "no rules, or shutting down"));
-    // A client that has not noticed the end is still answered.
+    // A client that goes on sending is still answered.
     let asked = request("d", &[descriptor(&[("all", "x")])]);
     assert!(client.should_rate_limit(asked).await.is_ok());
     drop((client, health, watched));

@@ -1,4 +1,5 @@
-//! Clients without a cell in a full table: their answers over HTTP and gRPC, the log and the counters.
+//! Tests the answers over HTTP and gRPC to clients that have no cell because the table is full, and the log and the
+//! counters.
 
 use std::time::Duration;
 
@@ -39,7 +40,7 @@ async fn over_grpc(world: &World, user: &str) -> RateLimitResponse {
     world.ask(request("full", &[descriptor(&[("user", user)])])).await
 }
 
-/// The reason in gRPC's answer: in a header, and in the dynamic metadata.
+/// The reason in an answer over gRPC: in the header, and in the dynamic metadata.
 fn reasons(response: &RateLimitResponse) -> [Option<String>; 2] {
     let mut headers = response.response_headers_to_add.iter();
     let header = headers.find(|header| header.key == "X-Tollgate-Reason");

@@ -1,5 +1,5 @@
-//! Scenario I, rules that change while they are served; the list is in `scenarios.rs`. Many changes under load are in
-//! `storm.rs`.
+//! Tests scenario I of `scenarios.rs`: rules that change while they are served. `storm.rs` tests many changes under
+//! load.
 
 use crate::common::{World, codes, descriptor, request, serve_with};
 use tollgate::ManualClock;
@@ -21,7 +21,7 @@ descriptors:
   - {key: one_per_minute, rate_limit: {unit: minute, requests_per_unit: 1}}
 ";
 
-/// With these settings the service reads rules again only after a signal or a change, and then at once.
+/// With this timing the service reads rules again only after a signal or a change, and then at once.
 const AT_ONCE: Timing =
     Timing { poll: std::time::Duration::from_secs(3_600), settle: std::time::Duration::ZERO };
 
@@ -52,7 +52,7 @@ async fn loads(world: &World) -> [String; 2] {
 
 #[tokio::test]
 async fn i_a_domain_comes_with_its_file_and_goes_with_it() {
-    // Without `allow_empty` an emptied domain stays: see below.
+    // Without `allow_empty` an emptied domain would stay: see the next test.
     let settings = RuleSettings { allow_empty: true, ..RuleSettings::default() };
     let mut world = serve("i_comes_and_goes", OTHER, settings).await;
     assert_eq!(asks(&world, "reload", "block").await, (Code::Ok, 0, false));
@@ -80,7 +80,7 @@ async fn i_a_file_that_is_half_written_or_written_anew_gives_no_client_anything_
     assert_eq!(asks(&world, "reload", "one_per_minute").await, (Code::Ok, 0, true));
     assert_eq!(asks(&world, "reload", "one_per_minute").await, spent);
     assert_eq!(asks(&world, "reload", "key1").await, (Code::Ok, 49, true));
-    // The file is valid, but only half of it is there.
+    // The file is only half written, but valid.
     world.put("basic.yaml", half);
     assert!(world.reloaded().await.is_empty());
     assert_eq!(asks(&world, "reload", "one_per_minute").await, passed);
@@ -91,7 +91,7 @@ async fn i_a_file_that_is_half_written_or_written_anew_gives_no_client_anything_
     assert_eq!(asks(&world, "reload", "one_per_minute").await, spent);
     assert_eq!(asks(&world, "reload", "key1").await, (Code::Ok, 47, true));
     assert_eq!(world.metric("tollgate_lingering_tables").await.as_deref(), Some("0"));
-    // The file is removed: the directory is empty.
+    // The file is removed, so the directory is empty.
     std::fs::remove_file(world.rules.join("basic.yaml")).expect("the file");
     world.running.changed().notify();
     assert!(world.reloaded().await.is_empty());
@@ -99,7 +99,7 @@ async fn i_a_file_that_is_half_written_or_written_anew_gives_no_client_anything_
     assert_eq!(world.metric("tollgate_config_kept_domains").await.as_deref(), Some("1"));
     let (_, config) = world.admin("GET", "/rlconfig", "").await;
     assert!(config.ends_with("kept: reload: there are no rules any more\n"), "{config}");
-    // The domain is written first.
+    // A file with only the domain is written.
     world.put("basic.yaml", "domain: reload\n");
     assert!(world.reloaded().await.is_empty());
     assert_eq!(asks(&world, "reload", "one_per_minute").await, spent);
@@ -111,7 +111,7 @@ async fn i_a_file_that_is_half_written_or_written_anew_gives_no_client_anything_
     assert_eq!(world.metric("tollgate_lingering_forgotten_total").await.as_deref(), Some("0"));
 }
 
-/// Row 105 of the bad inputs.
+/// Tests row 105 of the bad inputs: see `bad_inputs.rs`.
 #[tokio::test]
 async fn row_105_a_bad_file_changes_nothing_and_is_told() {
     let mut world = serve("i_bad_file", OTHER, RuleSettings::default()).await;

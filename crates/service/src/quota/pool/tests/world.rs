@@ -1,11 +1,11 @@
-//! A pool with Envoys that take all they can, and with late messages.
+//! A simulated world: a pool, with Envoys that take all that they can, and with messages that come late.
 
 use std::collections::VecDeque;
 
 use super::super::*;
 use super::Fault;
 
-/// The length of a world's step.
+/// The length of a step of the simulation, in nanoseconds.
 pub(super) const STEP: u64 = SECOND / 50;
 
 /// The numbers of allowed and denied requests that a stream reports.
@@ -15,7 +15,7 @@ struct Report {
     denied: u64,
 }
 
-/// An Envoy that behaves as its filter does. Its treatment of assignments follows Envoy's sources; other tests try it
+/// An Envoy that behaves as its filter does. It treats assignments as Envoy's sources do; other tests check the same
 /// with Envoy itself.
 pub(super) struct Envoy {
     /// The number of its stream.
@@ -43,13 +43,13 @@ pub(super) struct World {
     next_id: u64,
     /// The longest delay of a message.
     delay: u64,
-    /// Set between two services.
+    /// True from the end of one service to the start of the next.
     is_down: bool,
     /// The time when a service that has restored nothing begins to give leases. All tokens are saved again then, so the
     /// measurement begins anew.
     forgets: u64,
     random: u64,
-    /// The used part of the burst: the most that passed beyond the rate since any instant.
+    /// The used part of the burst: the largest number of tokens that were used beyond the rate since any instant.
     above: u128,
     pub(super) max_above: u128,
 }
@@ -65,7 +65,7 @@ pub(super) enum End {
     IsKilled,
 }
 
-/// The next message that has arrived.
+/// Takes the next message from the queue if it has arrived.
 fn next<T>(queue: &mut VecDeque<(u64, T)>, now: u64) -> Option<T> {
     if queue.front()?.0 > now {
         return None;
@@ -102,7 +102,7 @@ impl World {
         (self.random >> 33) % below.max(1)
     }
 
-    /// Adds an Envoy with this many requests a second, which reports after each interval.
+    /// Adds an Envoy that gets this many requests per second, and reports once per interval.
     pub(super) fn join(&mut self, per_second: u64, interval: u64) -> usize {
         self.next_id += 1;
         self.envoys.push(Envoy {
@@ -133,7 +133,7 @@ impl World {
         }
     }
 
-    /// Breaks the stream of an Envoy, which opens another. Messages under way are lost.
+    /// Breaks the stream of an Envoy, which then opens another. Messages under way are lost.
     pub(super) fn reconnect(&mut self, place: usize) {
         let old = self.envoys[place].id;
         let actions = self.pool.close(self.now, old);
@@ -151,7 +151,7 @@ impl World {
         let (limit, saved) = self.pool.saved(at, |id| ids.contains(&id));
         for place in 0..self.envoys.len() {
             self.reports[place].clear();
-            // Of the messages under way, a random number of the first still arrive.
+            // Only the first few of the messages under way still arrive, a random number of them.
             let arrive = self.draw(self.envoys[place].told.len() as u64 + 1);
             self.envoys[place].told.truncate(usize::try_from(arrive).expect("small"));
         }
@@ -240,7 +240,8 @@ impl World {
             let most = u128::from(share.max_tokens) * scale;
             let filled = u128::from(share.per_fill) * u128::from(STEP);
             passed = u64::try_from(envoy.tokens / scale).unwrap_or(u64::MAX).min(asked);
-            // Tokens are used before the bucket is filled, so that a full bucket is used in full.
+            // The requests of a step use tokens before the bucket is filled, so that no token of a full bucket goes
+            // unused.
             envoy.tokens = (envoy.tokens - u128::from(passed) * scale + filled).min(most);
         }
         envoy.allowed += passed;
