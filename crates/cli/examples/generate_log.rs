@@ -163,7 +163,7 @@ impl GeneratedLog {
     }
 }
 
-/// The whole log.
+/// Returns the whole log.
 pub(crate) fn generate() -> String {
     let mut log = GeneratedLog { random: SplitMix64(2025), requests: Vec::new() };
     for n in 1..=52 {

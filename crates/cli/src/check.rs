@@ -244,7 +244,7 @@ fn print_json(files: usize, rules: &RuleSet) -> io::Result<()> {
     out.flush()
 }
 
-/// The amounts in words, as in `1 file, 1 domain, 4 rules`.
+/// Returns the amounts in words, as in `1 file, 1 domain, 4 rules`.
 pub(crate) fn amounts(files: usize, domains: usize, rules: usize) -> String {
     let of = |n: usize, one: &str| format!("{n} {one}{}", if n == 1 { "" } else { "s" });
     format!("{}, {}, {}", of(files, "file"), of(domains, "domain"), of(rules, "rule"))

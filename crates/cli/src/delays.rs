@@ -10,7 +10,7 @@ use tollgate::{Decision, Limiter, Timestamp};
 use crate::spans::seconds;
 use crate::tables::grouped;
 
-/// Decides one request. If the policy has a queue and admits the request, returns also the time that the request waits.
+/// Decides one request. If the policy has a queue and admits the request, also returns the time that the request waits.
 pub(crate) fn ask(limiter: &Limiter, now: Timestamp) -> (Decision, Option<Duration>) {
     let entry = limiter.entry().at(now);
     if limiter.policy().at_limit().queue.is_none() {
@@ -71,7 +71,7 @@ impl Delays {
         })
     }
 
-    /// The delay of the request with this rank. The request with the shortest delay has rank 1.
+    /// Returns the delay of the request with this rank. The request with the shortest delay has rank 1.
     fn at(&self, rank: u64) -> u64 {
         let mut seen = 0;
         let mut reached = self.0.iter().filter(|(_, count)| {

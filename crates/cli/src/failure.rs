@@ -41,7 +41,7 @@ pub(crate) enum Failure {
     Traffic(TrafficError),
     /// More distinct keys than a 32-bit number can count.
     TooManyKeys,
-    /// Rule files were refused: at least one error.
+    /// Rule files were refused because of at least one error.
     Rules(Vec<RuleError>),
     /// A directory without rule files.
     NoRules {
@@ -54,7 +54,7 @@ pub(crate) enum Failure {
         /// The argument that needs the feature.
         what: &'static str,
     },
-    /// A hash in Redis without a text.
+    /// A hash in Redis without rules.
     #[cfg(feature = "serve")]
     NoTexts {
         /// The address of the hash, without a password.
@@ -73,7 +73,7 @@ pub(crate) enum Failure {
         /// The domains of the rules.
         known: Vec<String>,
     },
-    /// The rules could not be asked.
+    /// The rules could not decide the requests, for this reason.
     Asking(String),
     /// The address that is given to `tollgate health` cannot be read.
     #[cfg(all(unix, feature = "serve"))]

@@ -27,14 +27,14 @@ const MAX_BODY_BYTES: usize = 4 << 10;
 /// Ask a running service whether it is healthy
 ///
 /// Prints one line. The exit code is 0 if the service is healthy, 1 if it is not or does not answer within a second, and 2
-/// if the address cannot be read. Made for the HEALTHCHECK of a container that has no shell and no curl.
+/// if the address cannot be read. The command is made for the HEALTHCHECK of a container that has no shell and no curl.
 #[derive(clap::Args)]
 pub(crate) struct HealthArgs {
     /// Where the service listens for HTTP, or for its admin if HTTP is encrypted [default: from its variables]
     ///
     /// The variables are those that `tollgate serve` reads: TOLLGATE_HTTP, HOST and PORT, and TOLLGATE_CONFIG, which names a
-    /// file. Without any of them it is port 8080 of this machine. If a flag gives the service its address, give the same
-    /// address here.
+    /// file. If none of them is set, the address is port 8080 of this machine. If a flag gives the service its address,
+    /// give the same address here.
     #[arg(value_name = "ADDRESS")]
     address: Option<String>,
 }
@@ -91,7 +91,8 @@ fn does_not_answer(error: impl Display) -> String {
     format!("does not answer: {error}")
 }
 
-/// The addresses to ask. If a service listens on all addresses of its machine, it is asked on the loopback address.
+/// Returns the addresses to ask. If a service listens on all addresses of its machine, it is asked on the loopback
+/// address.
 async fn addresses(address: &HostPort) -> io::Result<Vec<SocketAddr>> {
     let loopback: [IpAddr; 2] = [Ipv6Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into()];
     Ok(match address {

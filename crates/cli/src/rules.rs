@@ -32,8 +32,8 @@ enum RulesVerb {
 /// Validate rules and put them into Redis, all at once
 ///
 /// Replaces the whole content of the hash, in one transaction: a field for each file, and a version that follows from
-/// their texts. Rules that `tollgate check` refuses are not written. With `--redis`, which names the Redis of `serve --redis`
-/// and is not contacted, rules whose limits Redis cannot keep are refused as well.
+/// their texts. Rules that `tollgate check` refuses are not written. `--redis` names the Redis of `serve --redis`,
+/// which is not contacted: with this flag, rules whose limits Redis cannot keep are refused as well.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP, arg_required_else_help = true)]
 struct PushArgs {

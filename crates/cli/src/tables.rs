@@ -4,7 +4,7 @@ use std::fmt;
 
 use comfy_table::{CellAlignment, Table, presets};
 
-/// A table without lines: names to the left, numbers to the right.
+/// Returns a table without lines: names to the left, numbers to the right.
 pub(crate) fn aligned(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(header);

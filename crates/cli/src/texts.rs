@@ -6,7 +6,7 @@ use tollgate_rules::RuleText;
 
 use crate::failure::Failure;
 
-/// All rule texts of a directory, of a file, or of a hash in Redis. It is an error if there is none.
+/// Reads all rule texts of a directory, of a file, or of a hash in Redis. It is an error if there are no texts.
 #[cfg(feature = "serve")]
 pub(crate) fn texts(name: &Path) -> Result<Vec<RuleText>, Failure> {
     use tollgate_service::RulesFrom;
@@ -20,8 +20,8 @@ pub(crate) fn texts(name: &Path) -> Result<Vec<RuleText>, Failure> {
     }
 }
 
-/// All rule texts of a directory or of a file. Fails if there is none, and for a hash in Redis, which this build cannot
-/// read.
+/// Reads all rule texts of a directory or of a file. Fails if there is none, and for a hash in Redis, which this build
+/// cannot read.
 #[cfg(not(feature = "serve"))]
 pub(crate) fn texts(name: &Path) -> Result<Vec<RuleText>, Failure> {
     use tollgate_rules::{FileSource, RuleSource};

@@ -44,7 +44,7 @@ impl fmt::Display for WrittenPolicy {
     }
 }
 
-/// The limits that one request is charged to, all or none: `10/s burst 5 and 100/m`. There is at least one.
+/// The limits that one request is charged to, all or none: `10/s burst 5 and 100/m`. There is at least one limit.
 #[derive(Clone, Debug)]
 pub(crate) struct WrittenLimits {
     pub(crate) first: WrittenPolicy,

@@ -5,12 +5,12 @@ use std::io::{BufRead, BufReader};
 
 use crate::common::Scratch;
 
-/// A rule with this limit.
+/// Returns a rule with this limit.
 fn rule(limit: &str) -> String {
     format!("domain: d\ndescriptors:\n  - {{key: k, {limit}}}\n")
 }
 
-/// The lines that `check` prints on standard error.
+/// Returns the lines that `check` prints on standard error.
 fn checked(scratch: &Scratch, flags: &[&str]) -> Vec<String> {
     let run = scratch.run(&[&["check", "rules.yaml"], flags].concat());
     let told: Vec<String> = run
@@ -23,7 +23,7 @@ fn checked(scratch: &Scratch, flags: &[&str]) -> Vec<String> {
     told
 }
 
-/// The reason why `serve` does not start, or the rules that it refuses.
+/// Returns the reason why `serve` does not start, or the rules that it refuses.
 fn served(scratch: &Scratch, flags: &[&str]) -> Vec<String> {
     let any = ["--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
     let mut command =

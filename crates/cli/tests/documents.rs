@@ -9,7 +9,7 @@ use std::path::Path;
 use crate::common::Scratch;
 use crate::pages::{between, read, root, shell_blocks, words};
 
-/// Every page: those at the root, and those of the directories with pages.
+/// Returns every page: those at the root, and those of the directories with pages.
 fn pages() -> Vec<String> {
     let in_directory = |directory: &str| {
         let entries = fs::read_dir(root().join(directory)).expect("a directory of the repository");
@@ -33,13 +33,13 @@ fn pages() -> Vec<String> {
     pages
 }
 
-/// The code spans of a line: every second piece between backquotes.
+/// Returns the code spans of a line: every second piece between backquotes.
 fn code_spans(line: &str) -> Vec<&str> {
     line.split('`').skip(1).step_by(2).collect()
 }
 
-/// The beginning of links to files of the repository. Pages that are also shown elsewhere need it, since a relative
-/// link would lead nowhere there.
+/// Returns the beginning of links to files of the repository. Pages that are also shown outside of the repository need
+/// such links, because a relative link would lead nowhere there.
 fn files_of_the_repository() -> String {
     let manifest = read("Cargo.toml");
     let repository = between(&manifest, "\nrepository = \"", "\"");
@@ -92,7 +92,7 @@ fn the_index_of_the_pages_lists_every_page() {
     }
 }
 
-/// The anchors of a page's headings: in lower case, with dashes for spaces.
+/// Returns the anchors of a page's headings: in lower case, with dashes for spaces.
 fn headings(page: &str) -> BTreeSet<String> {
     let named = page.lines().filter(|line| line.starts_with('#'));
     let name = |line: &str| {
@@ -142,7 +142,7 @@ fn write_files(scratch: &Scratch, page: &str) -> usize {
     files.len()
 }
 
-/// The commands of a page. The last command of a block has the output that the page shows.
+/// Returns the commands of a page. The last command of a block has the output that the page shows.
 fn commands(page: &str) -> Vec<(&str, Option<&str>)> {
     let mut commands = Vec::new();
     for (block, printed) in shell_blocks(page) {
@@ -235,8 +235,8 @@ fn the_page_of_the_language_of_rules_has_every_key_and_uses_it() {
     assert!(count > 35, "{count} keys");
 }
 
-/// The server on the library's front page needs another package, so it cannot be compiled there. It has to equal the
-/// one in the recipes.
+/// The program of a server on the library's front page needs another package, so it cannot be compiled there. It has to
+/// equal the program in the recipes, which is compiled.
 #[test]
 fn the_server_on_the_front_page_of_the_library_is_that_of_the_recipes() {
     let front = read("src/lib.rs");

@@ -1,5 +1,6 @@
 //! Envoy Gateway and Envoy AI Gateway start the service as they start envoyproxy/ratelimit: by its name, and with the
-//! environment of their deployments. The test plays the control plane, and sends what theirs send.
+//! environment of their deployments. The test acts as the control plane, and sends what the control planes of these two
+//! gateways send.
 
 #[allow(dead_code, reason = "each test file uses only a part")]
 #[path = "../../service/tests/common/authority.rs"]
@@ -97,7 +98,7 @@ fn ratelimit(
     begun(&mut command)
 }
 
-/// The files of a deployment, and the control plane that trusts its certificate.
+/// Makes the files of a deployment, and starts the control plane that trusts its certificate.
 async fn secure_plane(scratch: &Scratch) -> (ControlPlane, ServerTlsConfig) {
     let authority = Authority::new();
     let (node, server) = (authority.issue(), authority.issue());
@@ -109,7 +110,7 @@ async fn secure_plane(scratch: &Scratch) -> (ControlPlane, ServerTlsConfig) {
     (ControlPlane::start(Some(tls.clone())).await, tls)
 }
 
-/// The number of requests that pass, of `asked` requests with these descriptors.
+/// Returns the number of requests that pass, of `asked` requests with these descriptors.
 fn passing(serving: &Serving, domain: &str, entries: &[(&str, &str)], asked: usize) -> usize {
     let entries = entries.iter();
     let entries = entries.map(|(key, value)| format!(r#"{{"key": "{key}", "value": "{value}"}}"#));
@@ -134,7 +135,7 @@ fn leaf(key: &str, value: &str, requests: u32, quota_mode: bool) -> RateLimitDes
     }
 }
 
-/// A domain with one rule below a level that has no limit of its own.
+/// Makes a domain with one rule below a level that has no limit of its own.
 fn below(domain: &str, key: &str, value: &str, leaf: RateLimitDescriptor) -> RateLimitConfig {
     let mut config = config(domain, domain, key, 1);
     config.descriptors[0].value = value.to_owned();
@@ -162,8 +163,8 @@ async fn envoy_gateway(test: &str, redis: Option<SocketAddr>) {
     let counted =
         "rules come by CONFIG_TYPE, so each descriptor is counted by itself, what is denied, too";
     assert!(log.iter().any(|line| line.contains(" INFO ") && line.contains(counted)), "{log:?}");
-    // The probes of Envoy Gateway ask for this, and restart an unhealthy service. Until a route has a limit, nothing is
-    // sent.
+    // Probes of Envoy Gateway ask `/healthcheck`, and an unhealthy service is restarted. The control plane sends no
+    // rules until a route has a limit, so the service has to be healthy without rules.
     assert_eq!(serving.ask("GET /healthcheck", "").0, 200);
     assert_eq!(plane.asked().await.node.map(|node| node.id).as_deref(), Some("envoy-ratelimit"));
     assert_eq!(plane.put("1", &[]).await.error_detail, None);
@@ -186,7 +187,8 @@ async fn envoy_gateway(test: &str, redis: Option<SocketAddr>) {
     assert_eq!(plane.put("4", &[of_route("gateway/http", 30)]).await.error_detail, None);
     // Denied requests are charged as well, as in envoyproxy/ratelimit: 27 of the 30 are used up.
     assert_eq!(passing(&serving, "gateway/http", &ROUTE, 9), 3);
-    // Metrics are where the deployment's annotation lets Prometheus look, under the names of its mapping.
+    // The metrics are at the address that the deployment's annotation gives to Prometheus, under the names of its
+    // mapping.
     let line = log.last().expect("the addresses");
     let metrics = line.rsplit_once("metrics ").and_then(|(_, address)| address.parse().ok());
     serving.http = metrics.expect("an address");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::serving::{serve, serve_rules};
 
-/// The exit code and what is printed, on standard output and on standard error.
+/// Returns the exit code and what is printed, on standard output and on standard error.
 fn health(arguments: &[&str], variable: &str) -> (Option<i32>, String, String) {
     health_with(arguments, &[("TOLLGATE_HTTP", variable)])
 }

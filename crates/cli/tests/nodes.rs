@@ -1,9 +1,9 @@
 //! Three `tollgate serve` share one Redis. The test counts the requests that all three together admit.
 //!
 //! There is one key at 100 requests per second, burst 100, in each mode. Clients count admissions. In a time t from the
-//! start, at most `burst + rate * t` requests may be admitted. In the mode with counts, the requests that the nodes do
-//! not know of each other yet are added to this bound. The bound is the same between any two moments, except that with
-//! leases the units that the nodes may hold are added to it. Nearly all of the limit must be used.
+//! start, at most `burst + rate * t` requests may be admitted. In the mode `async`, requests that one node has admitted
+//! but the other nodes have not heard of yet are added to this bound. Between any two moments the bound is the same,
+//! except that with leases it also includes the units that the nodes may hold. Nearly all of the limit must be used.
 //!
 //! `TOLLGATE_SECONDS` is the time for which each mode runs: 4 by default.
 
@@ -69,7 +69,7 @@ impl Client {
         Self(BufReader::new(connected(node.http)))
     }
 
-    /// The status and the body.
+    /// Sends a request, and returns the status and the body.
     fn ask(&mut self, method: &str, path: &str, body: &str) -> (u16, String) {
         let length = body.len();
         let request = format!(
@@ -129,13 +129,14 @@ fn ask_all_the_time(node: &Node, key: &str, stop: &AtomicBool) -> Seen {
     seen
 }
 
-/// The maximum that the nodes may admit in this time. The server's clock counts whole microseconds.
+/// Returns the maximum that the nodes may admit in this time. The server's clock counts whole microseconds.
 fn most(time: Duration) -> u64 {
     let micros = u64::try_from(time.as_micros()).expect("a short time") + 2;
     BURST + RATE * micros / 1_000_000
 }
 
-/// `held` is the number of units in leases, and `over` the number of requests that the nodes do not know of each other.
+/// `held` is the number of units in leases, and `over` the number of admitted requests that the other nodes may not
+/// have heard of.
 fn run(nodes: &[Node], key: &'static str, [held, over]: [u64; 2], time: Duration) -> String {
     let stop = Arc::new(AtomicBool::new(false));
     let begun = Instant::now();
@@ -165,7 +166,7 @@ fn run(nodes: &[Node], key: &'static str, [held, over]: [u64; 2], time: Duration
     let admitted = per_node.iter().sum::<usize>() as u64;
     let bound = most(took) + over;
     assert!(admitted <= bound, "{key}: {admitted} in {took:?}, {bound} at most");
-    // Units in leases are not lost, but may be unused. Clients end a little before the clock.
+    // Units in leases are not lost, but may be unused. The clients stop a little before `took` ends.
     let least = (most(took) - held) * 95 / 100;
     assert!(admitted >= least, "{key}: {admitted} in {took:?}, {least} at least");
     let mut all: Vec<_> = seen.iter().flatten().flat_map(|seen| &seen.admitted).copied().collect();
@@ -197,7 +198,7 @@ fn run(nodes: &[Node], key: &'static str, [held, over]: [u64; 2], time: Duration
     line
 }
 
-/// A Redis, and nodes that use it, each under a prefix.
+/// Starts a Redis, and nodes that use it, each under its own prefix.
 fn nodes(test: &str, prefixes: [&str; NODES]) -> (Process, Vec<Node>) {
     let rules = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
     std::fs::write(&rules, RULES).expect("a file below target");

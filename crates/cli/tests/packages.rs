@@ -1,10 +1,10 @@
-//! Packages are named after their folders, and those that are published tell registries what they show.
+//! Packages are named after their folders, and published packages have the metadata that registries show.
 
 use std::fs;
 
 use crate::pages::{read, root};
 
-/// The folders of `crates`.
+/// Returns the folders of `crates`.
 fn folders() -> Vec<String> {
     let entries = fs::read_dir(root().join("crates")).expect("the crates");
     let names = entries.map(|entry| entry.expect("an entry").file_name());

@@ -130,7 +130,7 @@ fn zones_put_requests_at_the_same_instant() {
 #[test]
 fn windows_are_those_of_the_wall_clock() {
     let scratch = Scratch::new("wall_clock");
-    // Four within two seconds, two on each side of 11:00 UTC.
+    // Four requests come within two seconds, two on each side of 11:00 UTC.
     let times = ["10:59:59 +0000", "10:59:59 +0000", "11:00:00 +0000", "13:00:00 +0200"];
     let log: String = times.iter().map(|time| line("192.0.2.1", time)).collect();
     scratch.file("a.log", log);
@@ -141,7 +141,7 @@ fn windows_are_those_of_the_wall_clock() {
 #[test]
 fn windows_of_the_calendar_are_those_of_the_log() {
     let scratch = Scratch::new("calendar_months");
-    // Three in February by UTC, and then one in March.
+    // Three requests come in February in UTC, and then one in March.
     let times = ["01/Feb/2015:00:00:00", "02/Feb/2015:12:00:00", "28/Feb/2015:23:59:59"];
     let line = |time: &str| format!("192.0.2.1 - - [{time} +0000] \"GET / HTTP/1.1\" 200 512\n");
     let log: String = times.into_iter().chain(["01/Mar/2015:00:00:00"]).map(line).collect();

@@ -1,4 +1,4 @@
-//! The messages of `tollgate replay` when something is wrong, and that it continues where it can.
+//! The messages of `tollgate replay` when something is wrong. If it can, the command goes on after a message.
 
 use std::io::Read;
 use std::process::Stdio;
@@ -205,7 +205,7 @@ fn help_fits_the_terminal_and_names_the_policies() {
             let output = command_line.env("COLUMNS", columns.to_string()).output().expect("ends");
             let help = String::from_utf8(output.stdout).expect("help is text");
             let is_long = |line: &&str| line.chars().count() > columns && line.contains("  ");
-            // A word of its own, such as an address, cannot be broken.
+            // A line that is one long word, such as an address, cannot be broken.
             let long: Vec<&str> =
                 help.lines().filter(is_long).filter(|line| line.trim().contains(' ')).collect();
             assert!(long.is_empty(), "{command} at {columns}: {long:?}");

@@ -61,7 +61,7 @@ fn replay(scratch: &Scratch, name: &str, args: &[&str]) -> (Run, Value) {
     (run, report)
 }
 
-/// The counts of a report that are compared.
+/// Returns the counts of a report that are compared.
 fn counts(report: &Value) -> [u64; 6] {
     let policy = &report["policies"][0];
     let number = |value: &Value| value.as_u64().expect("a number");
@@ -132,7 +132,7 @@ fn method_status_and_path_are_found_in_every_format() {
     for (name, format) in SAMPLES.map(|(name, ..)| (name, "auto")).into_iter().chain(CUSTOM) {
         let format = ["--format", format];
         let (_, report) = replay(&scratch, name, &[&format[..], &["--key", "ip, method"]].concat());
-        // 192.0.2.10 with GET and with POST: only the network sends three.
+        // 192.0.2.10 sends requests with GET and with POST, so only the network sends three with one method.
         assert_eq!(counts(&report), [9, 1, 5, 7, 1, 1], "{name}");
         let worst = &report["policies"][0]["worst"][0]["key"];
         assert_eq!(worst, "2001:db8:1:2::/64, GET", "{name}");
@@ -167,7 +167,7 @@ fn columns_in_quotes_are_one_column() {
     }
 }
 
-/// The lines of standard error that begin with `note: `, without this word.
+/// Returns the lines of standard error that begin with `note: `, without this word.
 fn notes(run: &Run) -> Vec<&str> {
     run.err.lines().filter_map(|line| line.strip_prefix("note: ")).collect()
 }

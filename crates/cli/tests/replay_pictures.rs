@@ -25,7 +25,7 @@ fn small() -> String {
     log + &line("2001:db8::7", "10:01:00 +0000")
 }
 
-/// The pictures of a page, in their order.
+/// Returns the pictures of a page, in their order.
 fn pictures(page: &str) -> Vec<&str> {
     let pieces = page.split("<svg ").skip(1);
     pieces
@@ -62,9 +62,10 @@ fn a_picture_shows_each_bin_each_key_and_each_class_of_waits() {
     ] {
         assert!(texts.iter().any(|found| found == text), "{text:?} is not in {texts:?}");
     }
-    // Each second with an admission is a bar, and so are the legend and the worst key's.
+    // There is a bar for each second with an admission, one in the legend, and one for the worst key.
     assert_eq!(crate::svg::rectangles(&drawn, ADMITTED), 5 + 1 + 1);
-    // Each second with a refusal is a bar, and so are the legend, the worst key's, and one class of waits.
+    // There is a bar for each second with a refusal, one in the legend, one for the worst key, and one for a class of
+    // waits.
     assert_eq!(crate::svg::rectangles(&drawn, REFUSED), 3 + 1 + 1 + 1);
     assert_eq!(crate::svg::curves(&drawn), 1);
     crate::svg::assert_legible(&drawn);

@@ -8,7 +8,7 @@ const LINE: &str = concat!(
     "\n"
 );
 
-/// The tools, and the prefixes that they write. The page has the same rows.
+/// The tools, and the prefixes that they write. The table in `docs/log-formats.md` has the same rows.
 const PREFIXES: &[(&str, &str)] = &[
     ("containerd, CRI-O", "2026-10-10T13:55:36.104322211Z stdout F "),
     ("docker logs -t", "2026-10-10T13:55:36.104322211Z "),

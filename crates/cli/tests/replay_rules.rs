@@ -291,7 +291,7 @@ fn a_late_line_is_decided_by_rules_when_it_is_seen_and_counted() {
     let scratch = scratch("rules_late");
     let client = "192.0.2.1";
     // The line of 10:01:30 makes the stream decide up to 10:01:20. So the line of 10:00:00 is late and is decided at
-    // 10:01:20, in a minute that has one request already. After it there is no room for a third.
+    // 10:01:20, in a minute that has one request already. After it there is no room for a third request.
     let times = ["10:01:10", "10:01:30", "10:00:00", "10:01:40"];
     let lines = times.map(|time| crate::common::line(client, &format!("{time} +0000")));
     scratch.file("a.log", lines.concat());

@@ -15,7 +15,7 @@ fn policies(limits: &Value) -> Vec<&str> {
     limits.map(|limit| limit["policy"].as_str().expect("text")).collect()
 }
 
-/// The same policy with a limit that is one unit smaller, or for GCRA a burst that is; none if it is 1.
+/// Returns the same policy with a limit that is one unit smaller, or for GCRA a burst that is; none if it is 1.
 fn one_less(policy: &str) -> Option<String> {
     let words: Vec<&str> = policy.split(' ').collect();
     let (count, period) = words[1].split_once('/').expect("a rate");

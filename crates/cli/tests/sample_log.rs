@@ -46,7 +46,7 @@ fn requests(log: &str) -> Vec<(u64, &str)> {
     requests
 }
 
-/// The number of requests that the reference model admits, with each client by itself.
+/// Returns the number of requests that the reference model admits, with each client by itself.
 fn oracle_admits(algorithm: Algorithm, requests: &[(u64, &str)]) -> u64 {
     let mut oracles: HashMap<&str, Oracle> = HashMap::new();
     let mut admitted = 0;

@@ -151,7 +151,7 @@ fn every_metric_is_explained_to_operators() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../service/docs/metrics.md");
     let guide = std::fs::read_to_string(file).expect("the page is there");
     for name in names {
-        // Names of counters end in `_total`. The guide says so at its head, and leaves it out in its tables.
+        // Names of counters end in `_total`. The guide says so at its head, and leaves out this suffix in its tables.
         let name = name.strip_suffix("_total").unwrap_or(name);
         assert!(
             guide.contains(&format!("| `{name}`")),
@@ -184,7 +184,7 @@ fn row_126_and_127_requests_write_no_line_whatever_they_say() {
     }
     assert!(denied > 290, "{denied}");
     serving.signal("TERM");
-    // After the address, there is one line until the end.
+    // After the line with the address, the log has only one more line.
     let next = serving.lines.recv_timeout(PATIENCE).expect("a line");
     assert!(next.ends_with("stopping"), "{next}");
 }

@@ -1,5 +1,5 @@
-//! The file of settings and the variables of `tollgate serve`: each flag has both, and bad ones are refused by their
-//! place.
+//! The file of settings and the variables of `tollgate serve`: each flag has both, and an error names the place of a
+//! bad value.
 
 use std::process::Command;
 
@@ -16,7 +16,7 @@ struct Printed {
     idle: Vec<String>,
 }
 
-/// Runs it in a directory with these flags and only these variables.
+/// Runs `tollgate serve` in a directory with these flags and only these variables.
 fn run(scratch: &Scratch, flags: &[&str], environment: &[(&str, &str)]) -> Result<String, String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
     command.env_clear().envs(environment.iter().copied()).current_dir(scratch.path());
@@ -28,7 +28,7 @@ fn run(scratch: &Scratch, flags: &[&str], environment: &[(&str, &str)]) -> Resul
     }
 }
 
-/// The name, the value and the source of each setting that `--print-config` prints.
+/// Returns the name, the value and the source of each setting that `--print-config` prints.
 fn print(scratch: &Scratch, flags: &[&str], environment: &[(&str, &str)]) -> Printed {
     let flags = [flags, &["--print-config"]].concat();
     let text = run(scratch, &flags, environment).expect("good settings");
@@ -51,20 +51,20 @@ fn source_of<'a>(printed: &'a Printed, name: &str) -> (&'a str, &'a str) {
     (&row.1, &row.2)
 }
 
-/// The definition of `tollgate serve`.
+/// Returns the definition of `tollgate serve`.
 fn definition() -> clap::Command {
     let mut command = tollgate_cli::command();
     command.build();
     command.find_subcommand("serve").expect("a command").clone()
 }
 
-/// The settings: the flags that take a value, except for the one that names the file.
+/// Returns the settings: the flags that take a value, except for the one that names the file.
 fn settings(command: &clap::Command) -> Vec<(&str, &Arg)> {
     let named = command.get_arguments().filter_map(|arg| Some((arg.get_long()?, arg)));
     named.filter(|(name, arg)| *name != "config" && arg.get_action().takes_values()).collect()
 }
 
-/// The word that the help has for the value of a setting.
+/// Returns the word that the help has for the value of a setting.
 fn kind(arg: &Arg) -> &str {
     &arg.get_value_names().expect("a word for the value")[0]
 }
@@ -132,7 +132,7 @@ fn shown(arg: &Arg, texts: &[String]) -> String {
     }
 }
 
-/// The words of the definition say which values are hidden, so the names are asserted apart from them.
+/// `shown` decides by the kind of a value, so this test names the settings whose values must be hidden.
 #[test]
 fn values_that_may_have_a_password_are_hidden() {
     let command = definition();
@@ -182,7 +182,7 @@ fn row(name: &str, arg: &Arg) -> String {
     let (help, names) = help.split_once("\n\n[variable ").expect("its names");
     assert_eq!(names, format!("{}, key {name}]", variable(name)));
     let mut sentences: Vec<String> = help.split("\n\n").map(str::to_owned).collect();
-    // A default that is no value is part of the text.
+    // If the default is not a value but depends on other settings, the help text says it.
     let told = sentences[0].split_once(" [default: ").map(|(text, usual)| {
         (text.to_owned(), usual.strip_suffix(']').expect("the default is the end").to_owned())
     });
@@ -239,7 +239,7 @@ fn a_flag_beats_a_variable_that_the_file_that_envoyproxys_and_that_the_default()
     assert_eq!(source_of(&printed, "poll"), ("2", "TOLLGATE_POLL"));
     let printed = print(&scratch, &["--rules", "r"], &variables[1..]);
     assert_eq!(source_of(&printed, "poll"), ("1", "t.toml:1"));
-    // A list is taken as a whole from one place. A flag names another file.
+    // All values of a list come from one source. The flag `--config` beats the variable that names the file.
     let flags = ["--rules", "r", "--admin-host", "y", "--admin-host", "z"];
     let printed = print(&scratch, &flags, &variables);
     assert_eq!(source_of(&printed, "admin-host"), (r#"["y", "z"]"#, "--admin-host"));

@@ -1,4 +1,4 @@
-//! `tollgate serve` beside clients that take all connections and ask nothing.
+//! `tollgate serve` while clients hold all connections and send no requests.
 
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -11,8 +11,8 @@ fn connect(address: SocketAddr, count: usize) -> Vec<TcpStream> {
     (0..count).map(|_| TcpStream::connect(address).expect("it listens")).collect()
 }
 
-/// The answer to a request. It is sent again if its connection was closed: while other connections are being accepted,
-/// each of them may take the place of the oldest one in the reserve.
+/// Returns the answer to a request. It is sent again if its connection was closed: while other connections are being
+/// accepted, each of them may take the place of the oldest one in the reserve.
 fn answer(serving: &Serving, head: &str, body: &str) -> (u16, String) {
     let begun = Instant::now();
     loop {
@@ -30,7 +30,7 @@ fn metric(serving: &Serving, name: &str) -> usize {
     value.and_then(|value| value.parse().ok()).expect("a number")
 }
 
-/// Waits until the service has accepted all that was connected, or closed all that was dropped.
+/// Waits until the service has accepted all new connections, or has closed all that the clients dropped.
 fn until_connections(serving: &Serving, is_right: impl Fn(usize) -> bool) {
     let begun = Instant::now();
     while !is_right(metric(serving, "tollgate_connections")) {
@@ -71,7 +71,7 @@ fn clients_that_take_all_connections_leave_health_and_metrics_and_are_told_once(
         assert!(metric(&serving, "tollgate_connections_beyond_max_total") >= episode * 200);
     }
     serving.signal("TERM");
-    // Each episode was told once.
+    // Each episode was logged once.
     let next = serving.lines.recv_timeout(PATIENCE).expect("a line");
     assert!(next.ends_with("stopping"), "{next}");
 }

@@ -1,4 +1,4 @@
-//! `tollgate serve` beside a log, a collector or a state file that cannot be written, or does not answer.
+//! `tollgate serve` while its log, a collector or its state file cannot be written, or does not answer.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -44,7 +44,7 @@ impl Serving {
         }
     }
 
-    /// Has more requests denied than the pipe and the queue of the log can hold.
+    /// Sends so many requests that are denied that the log of the denials overflows its pipe and its queue.
     fn floods_its_log(&self) {
         let user = "x".repeat(400);
         let body = BODY.replace("alice", &user);
@@ -127,7 +127,7 @@ fn a_log_whose_reader_stops_does_not_keep_a_service_from_its_end() {
 #[test]
 fn a_collector_that_hangs_has_two_seconds_at_the_end_and_the_loss_is_told() {
     let scratch = Scratch::new("serve_log_collector");
-    // Connections wait in its queue, and are never answered.
+    // Connections wait in the listener's queue, and are never answered.
     let collector = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}", collector.local_addr().expect("an address"));
     let mut serving = serve(&scratch, "", &["--otlp", &url, "--trace-sample", "1 of all"]);

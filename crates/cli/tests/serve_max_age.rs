@@ -1,6 +1,6 @@
 //! Connections of gRPC with a maximum age: they are told to go, and their requests are answered.
 //!
-//! The client speaks frames of HTTP/2 itself, to see GOAWAY.
+//! The client reads and writes the frames of HTTP/2 itself, so that it sees GOAWAY.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -26,7 +26,7 @@ struct Frame {
 struct Http2(TcpStream);
 
 impl Http2 {
-    /// A connection with a request of stream 1 whose message has not been sent.
+    /// Opens a connection with a request of stream 1 whose message has not been sent.
     fn asking(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).expect("it listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a deadline");
@@ -72,7 +72,7 @@ impl Http2 {
         self.send(DATA, END_STREAM, 1, &[&prefix[..], &message].concat());
     }
 
-    /// The next frame; `None` at the end of the connection. Settings and pings are acknowledged.
+    /// Reads the next frame; returns `None` at the end of the connection. Settings and pings are acknowledged.
     fn next(&mut self) -> Option<Frame> {
         let mut head = [0; 9];
         match self.0.read_exact(&mut head) {
@@ -109,7 +109,7 @@ impl Http2 {
     /// Returns whether the message that answers stream 1 says that the request may pass.
     fn is_allowed(&mut self) -> bool {
         let frame = self.until(DATA);
-        // Five bytes before the message; its first field is the code, and OK is 1.
+        // Five bytes precede the message. The first field of the message is the code, and OK has the value 1.
         frame.stream == 1 && frame.payload.get(5..7) == Some(&[8, 1])
     }
 }

@@ -15,7 +15,7 @@ descriptors:
   - {key: deny, on_error: deny, accuracy: exact, rate_limit: {unit: year, requests_per_unit: 30}}
 ";
 
-/// A service that is configured as one of three nodes on this Redis, with `more` flags.
+/// Starts a service that is configured as one of three nodes on this Redis, with `more` flags.
 fn serve(test: &str, redis: SocketAddr, more: &[&str]) -> Serving {
     let scratch = Scratch::new(test);
     let rules = scratch.file("shop.yaml", RULES).path().to_str().expect("a path").to_owned();
@@ -70,7 +70,7 @@ fn a_redis_that_is_killed_is_told_of_in_the_log_and_by_the_health_check_and_so_i
     // An outage without requests is noticed by the next request, or by the check for evictions.
     let faults =
         ["the connection to the store broke", "no connection to the store answers in time"];
-    // The text behind it is the system's, such as that a pipe is broken.
+    // The text that follows comes from the system, for example that a pipe is broken.
     let begins = faults.map(|fault| format!("store lost: {store}: {fault}"));
     assert!(begins.iter().any(|begins| what.starts_with(begins)), "{lost}");
     let ends =

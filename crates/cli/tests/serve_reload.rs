@@ -6,7 +6,7 @@ use crate::serving::{Serving, serve_rules};
 const RULES: &str =
     "domain: d\ndescriptors:\n  - {key: user, rate_limit: {unit: day, requests_per_unit: 1}}\n";
 
-/// A service of these rules, and their path.
+/// Starts a service with these rules, and returns it and their path.
 fn serve(scratch: &Scratch, flags: &[&str]) -> (Serving, String) {
     let rules = scratch.file("rules.yaml", RULES).path().join("rules.yaml");
     let rules = rules.to_str().expect("a path").to_owned();
@@ -41,7 +41,7 @@ fn rules_that_are_unchanged_are_told_of_and_so_are_those_that_are_still_refused(
     serving.wait_for("rules loaded: 1 in 1 domain");
 }
 
-/// Asks until it is refused for the same reason twice: while connections are tried, the reason may change.
+/// Reloads until the rules are refused twice for the same reason: while connections are tried, the reason may change.
 fn still_refused(serving: &Serving) -> String {
     loop {
         let line = serving.wait_for("refused");

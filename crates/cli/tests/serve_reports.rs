@@ -3,7 +3,7 @@
 
 use crate::serve_settings::{run, setting};
 
-/// The printed values and sources of these settings under these variables, or the error.
+/// Returns the printed values and sources of these settings under these variables, or the error.
 fn printed(names: &[&str], environment: &[(&str, &str)]) -> Result<Vec<String>, String> {
     let (ok, told, errors) = run(&["--rules", "r", "--print-config"], environment);
     if !ok {
@@ -19,7 +19,7 @@ fn printed(names: &[&str], environment: &[(&str, &str)]) -> Result<Vec<String>, 
     Ok(names.iter().map(value).collect())
 }
 
-/// An environment, and what is printed of the settings.
+/// An environment, and the lines that are printed for the settings.
 type Case<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str]);
 
 fn check(names: &[&str], cases: &[Case<'_>]) {

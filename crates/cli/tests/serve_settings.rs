@@ -4,7 +4,7 @@ use std::process::Command;
 
 const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/rules");
 
-/// Runs it to its end with these flags and only these environment variables.
+/// Runs `tollgate serve` to its end with these flags and only these environment variables.
 pub(crate) fn run(flags: &[&str], environment: &[(&str, &str)]) -> (bool, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
     command.env_clear().envs(environment.iter().copied()).arg("serve").args(flags);
@@ -13,7 +13,7 @@ pub(crate) fn run(flags: &[&str], environment: &[(&str, &str)]) -> (bool, String
     (output.status.success(), text(output.stdout), text(output.stderr))
 }
 
-/// What `--print-config` prints beside these flags and variables.
+/// Returns what `--print-config` prints under these flags and variables.
 #[track_caller]
 fn print(flags: &[&str], environment: &[(&str, &str)]) -> String {
     let (ok, printed, errors) = run(&[flags, &["--print-config"]].concat(), environment);
@@ -21,7 +21,7 @@ fn print(flags: &[&str], environment: &[(&str, &str)]) -> String {
     printed
 }
 
-/// The value and the source of a setting, as `--print-config` prints them: `# FILE` if there is no value.
+/// Returns the value and the source of a setting, as `--print-config` prints them: `# FILE` if there is no value.
 pub(crate) fn setting(printed: &str, name: &str) -> (String, String) {
     let assigned = |line: &str| {
         let (comment, line) = line.strip_prefix("# ").map_or(("", line), |line| ("# ", line));

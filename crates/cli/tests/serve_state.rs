@@ -14,7 +14,7 @@ descriptors:
 ";
 const BODY: &str = r#"{"domain": "d", "descriptors": [{"user": "alice"}]}"#;
 
-/// A service that keeps its state in the directory, and the lines of its log up to the address.
+/// Starts a service that keeps its state in the directory, and returns it and the lines of its log up to its address.
 fn serve(scratch: &Scratch, flags: &[&str]) -> (Serving, String) {
     let state = state(scratch);
     serve_with(scratch, &[&["--state", &state], flags].concat())
@@ -26,12 +26,12 @@ fn serve_with(scratch: &Scratch, flags: &[&str]) -> (Serving, String) {
     (serving, begun.join("\n"))
 }
 
-/// The path of the state's file.
+/// Returns the path of the state's file.
 fn state(scratch: &Scratch) -> String {
     scratch.path().join("state").to_str().expect("a path").to_owned()
 }
 
-/// The status of the next request of alice.
+/// Returns the status of the next request of alice.
 fn status(serving: &Serving) -> u16 {
     serving.ask("POST /v1/check", BODY).0
 }

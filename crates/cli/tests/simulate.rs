@@ -32,7 +32,7 @@ fn simulate(scratch: &Scratch, args: &[&str]) -> Run {
     scratch.run(&args)
 }
 
-/// A decimal number of seconds in nanoseconds.
+/// Converts a decimal number of seconds into nanoseconds.
 fn nanos(seconds: &str) -> u64 {
     let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
     let whole: u64 = whole.parse().expect("a number");
@@ -160,7 +160,7 @@ fn lanes_have_one_scale_and_tell_arrivals_from_departures() {
     crate::svg::assert_legible(&drawn);
     let texts = crate::svg::texts(&drawn);
     assert_eq!(texts.iter().filter(|text| *text == "20").count(), 2, "{texts:?}");
-    // In each lane requests come at two instants. The legend is one more.
+    // In each of the two lanes requests come at two instants. The legend has one more mark.
     assert_eq!(crate::svg::rectangles(&drawn, CAME), 2 * 2 + 1);
     // The lane of the queue alone has ten departures, half a second apart, so there are more rectangles than for the
     // two instants of arrival.

@@ -2,8 +2,9 @@
 
 use crate::common::{Scratch, assert_prints};
 
-/// Forty requests a second come in the first of two seconds. The first limit alone admits the eighth at 300 ms. The
-/// request of 325 ms waits for the end of the minute.
+/// Forty requests come in the first of two seconds. The first limit would admit more than eight, but the eighth
+/// request, which is admitted at 300 ms, uses up the second limit. So the request of 325 ms would have to wait for the
+/// end of the minute.
 #[test]
 fn several_limits_are_charged_all_or_none() {
     let scratch = Scratch::new("several_limits");

@@ -31,7 +31,7 @@ impl World {
         Self { scratch, stores: Vec::new(), nodes: Vec::new(), store: None }
     }
 
-    /// Starts the services of a block. Returns the rest, which is for a shell.
+    /// Starts the services of a block of commands. Returns the other commands, which a shell is to run.
     fn start(&mut self, block: &str) -> String {
         let mut script = String::new();
         for line in block.replace("\\\n", " ").lines() {
@@ -116,7 +116,7 @@ impl World {
         }
     }
 
-    /// The output of a shell for this script, with the services' own ports in place of the page's.
+    /// Returns the output of a shell for this script, with the services' own ports in place of the page's.
     fn shell(&self, script: &str) -> String {
         let numbered = self.nodes.iter().enumerate();
         // The ports are replaced in two steps, by way of marks, because a free port may contain one of the page's.
@@ -138,7 +138,7 @@ impl World {
     }
 }
 
-/// The block of a page that serves, and its output.
+/// Returns the block of a page that serves, and its output.
 fn serving(page: &str) -> (&str, &str) {
     let mut blocks = shell_blocks(page).into_iter();
     let block = blocks
@@ -147,7 +147,7 @@ fn serving(page: &str) -> (&str, &str) {
     (block, printed.expect("the page says what is answered"))
 }
 
-/// Each command of a transcript, and its output.
+/// Returns each command of a transcript, and its output.
 fn commands(transcript: &str) -> Vec<(&str, &str)> {
     let after_prompts = transcript.split("$ ").skip(1);
     after_prompts.map(|rest| rest.split_once('\n').expect("a command is a line")).collect()
@@ -163,7 +163,7 @@ const OF_THE_MOMENT: [&str; 6] = [
     "\"durationUntilReset\":\"",
 ];
 
-/// The text without the parts that depend on the moment.
+/// Returns the text without the parts that depend on the moment.
 fn lasting(printed: &str) -> String {
     let of_line = |line: &str| match line.strip_prefix("date: ") {
         Some(_) => "date: _".to_owned(),

@@ -5,12 +5,12 @@ use crate::pages::read;
 use tollgate::{Limiter, ManualClock, Policy};
 use tollgate_rules::{RuleCache, RuleSettings, RuleText};
 
-/// The cells of each row of the first table of a section, without its head.
+/// Returns the cells of each row of the first table of a section, without its head.
 fn rows(section: &str) -> Vec<Vec<String>> {
     rows_of(section, 0)
 }
 
-/// The cells of each row of a table of a section, without its head.
+/// Returns the cells of each row of a table of a section, without its head.
 fn rows_of(section: &str, number: usize) -> Vec<Vec<String>> {
     let page = read("docs/words.md");
     let (_, from) = page.split_once(&format!("\n## {section}\n")).unwrap();
@@ -25,12 +25,12 @@ fn rows_of(section: &str, number: usize) -> Vec<Vec<String>> {
     table.skip(2).map(cells).collect()
 }
 
-/// The texts in backticks.
+/// Returns the texts in backticks.
 fn quoted(cell: &str) -> Vec<&str> {
     cell.split('`').skip(1).step_by(2).collect()
 }
 
-/// The one policy of a cell, if its limiter admits at one instant as many units as the next cell says.
+/// Returns the one policy of a cell, if its limiter admits at one instant as many units as the next cell says.
 fn policy(cell: &str, at_once: &str) -> Result<Policy, String> {
     let text = quoted(cell)[0];
     let policy: Policy = text.parse().map_err(|error| format!("{error}"))?;
@@ -63,14 +63,14 @@ fn words_of_other_texts_are_read_as_the_page_says() {
 
 const RATES: &str = "Rates as people write them";
 
-/// The algorithm of a policy's text, and its rate.
+/// Returns the algorithm of a policy's text, and its rate.
 fn divided(text: &str) -> (&str, &str) {
     let rate = text.find(|letter: char| letter.is_ascii_digit()).unwrap();
     let (name, rate) = text.split_at(rate);
     (if name.is_empty() { "gcra" } else { name.trim() }, rate)
 }
 
-/// The policy of a rule with this limit, or why the rule is refused.
+/// Returns the policy of a rule with this limit, or why the rule is refused.
 fn rule(algorithm: &str, rate: &str) -> Result<Policy, String> {
     let text = format!(
         "domain: d\ndescriptors: [{{key: k, rate_limit: {{rate: \"{rate}\", algorithm: {algorithm}}}}}]\n"
@@ -102,8 +102,8 @@ fn a_rate_is_read_alike_in_policies_rules_replay_and_simulate() {
             assert_eq!(rule(algorithm, rate), Ok(policy), "{words}");
         }
     }
-    // The report has each policy in the words of the user. One run has a policy of each row, the other all words for
-    // one policy.
+    // The report has each policy in the words of the user. One run has the first policy of each row, the other run has
+    // all texts of the first row.
     let firsts = rows.iter().map(|row| quoted(&row[0])[0]).collect::<Vec<_>>();
     for policies in [firsts, quoted(&rows[0][0])] {
         for run in commands(&policies) {

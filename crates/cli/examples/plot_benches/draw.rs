@@ -15,18 +15,18 @@ use crate::figures::{Figures, Peer};
 use crate::plot::{self, Canvas, Drawn};
 
 const WIDTH: i32 = 960;
-/// Left of a plot: the names.
+/// The room left of a plot, for the names.
 const NAMES: i32 = 250;
-/// Right of it: half a label, or the numbers of the longest bar.
+/// The room right of a plot, for half a label or for the numbers of the longest bar.
 const RIGHT: i32 = 70;
 const ROW: i32 = 22;
 const HEADING: i32 = 36;
 const LABELS: i32 = 34;
 
-/// Rows that are no limiters: the minimum that any limiter must do, and the noise.
+/// Rows that are not limiters: the least work that any limiter must do, and the noise of the measurement.
 const NO_PEERS: [&str; 2] = ["floor", "governor (control)"];
 
-/// The names and texts of all pictures.
+/// Returns the names and texts of all pictures.
 pub(crate) fn all(figures: &Figures) -> io::Result<Vec<(&'static str, String)>> {
     Ok(vec![
         ("decision.svg", decision(figures)?),
@@ -90,7 +90,7 @@ fn colour(contender: &str) -> RGBColor {
     }
 }
 
-/// The contenders of a workload, fastest first by their time on the maximum number of threads.
+/// Returns the contenders of a workload, ordered by their time on the maximum number of threads, fastest first.
 fn contenders<'f>(figures: &'f Figures, workload: &str) -> Vec<(&'f str, Vec<&'f Peer>)> {
     let mut found: Vec<(&str, Vec<&Peer>)> = Vec::new();
     for peer in figures.peers.iter().filter(|peer| peer.workload == workload) {
@@ -167,7 +167,7 @@ struct Curves<'c> {
     heading: &'c str,
     steps: Vec<String>,
     powers: (i32, i32),
-    /// Names, and the values of each step.
+    /// The name of each curve, and its value at each step.
     lines: Vec<(String, Vec<Option<f64>>)>,
 }
 

@@ -45,7 +45,7 @@ struct PeerRow {
 }
 
 impl Figures {
-    /// Files are runs of `peers`, a directory is criterion's output.
+    /// A path to a file is a run of `peers`; a path to a directory is criterion's output.
     pub(crate) fn of_runs(inputs: &[PathBuf]) -> Result<Self, Box<dyn Error>> {
         let mut figures = Self::default();
         let mut runs: Vec<Vec<PeerRow>> = Vec::new();

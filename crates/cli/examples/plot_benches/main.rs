@@ -7,8 +7,9 @@
 //! cargo run -p tollgate-cli --example plot_benches -- first.json second.json third.json target/criterion
 //! ```
 //!
-//! Files are runs, whose medians are taken; a directory holds criterion's estimates. Both are condensed to
-//! `docs/benchmarks/figures.json`, from which the pictures are drawn. Without arguments they are drawn again.
+//! A file is a run of `peers`; the medians of all runs are used. A directory holds criterion's estimates. Medians and
+//! estimates are written to `docs/benchmarks/figures.json`, from which the pictures are drawn. Without arguments only
+//! the pictures are drawn again.
 
 #![allow(
     dead_code,

@@ -35,7 +35,7 @@ pub(crate) struct TimeAxis {
 }
 
 impl TimeAxis {
-    /// An axis over this span, which is at least a nanosecond long.
+    /// Makes an axis over this span, which is at least a nanosecond long.
     pub(crate) fn new((start_ns, end_ns): (u64, u64), names: MarkLabels) -> Self {
         let start_ns = start_ns.min(u64::MAX - 1);
         let end_ns = end_ns.max(start_ns + 1);
@@ -71,7 +71,7 @@ impl TimeAxis {
     }
 }
 
-/// A span as text, from the largest unit that fits down to seconds with their fraction: `1m30s`, `2.5s`.
+/// Returns a span as text, from the largest unit that fits down to seconds with their fraction: `1m30s`, `2.5s`.
 fn elapsed(nanos: u64) -> String {
     if nanos.is_multiple_of(MINUTE_NS) && nanos > 0 {
         return spans::name(nanos);

@@ -1,7 +1,7 @@
 //! Pictures as SVG: the code that `replay` and `simulate` share.
 //!
-//! The library plotters draws. This module adds colours that follow the reader's theme, an axis of time, and a title
-//! for screen readers.
+//! The library plotters does the drawing. This module adds colours that follow the reader's theme, an axis of time, and
+//! a title for screen readers.
 
 mod axis;
 mod ink;

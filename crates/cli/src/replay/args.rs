@@ -83,9 +83,9 @@ Late lines (--stream):
 
 /// Apply rate limits to an access log and show what they would have refused
 ///
-/// Every request of the log is decided at its own time, per key, by each of the policies, in the
-/// order of time. The report shows per policy what was admitted and refused, how long the refused
-/// were told to wait, and the keys that were refused most.
+/// Each policy decides all requests of the log, in the order of their times, with one limit for each key. The report
+/// shows for each policy how many requests were admitted and refused, how long refused requests were told to wait, and
+/// the keys that were refused most.
 #[derive(clap::Args)]
 #[command(after_help = format!("{EXAMPLES}\n\n{MORE}"), arg_required_else_help = true)]
 #[command(after_long_help = format!("{POLICIES}\n\n{AFTER_LONG_HELP}\n\n{EXAMPLES}"))]
@@ -96,11 +96,12 @@ pub(crate) struct ReplayArgs {
 
     /// The part of a line that a policy limits by: ip, user, method, path, referer, user-agent, host, status, or a field of the format
     ///
-    /// Several are joined by commas, as in ip,method. Requests without a value (`-`, anonymous users) share one key
-    /// `-`. A path is without its query. Other fields have the names that the format gives them; in JSON lines `a.b`
-    /// reaches into objects. In lines of the format json, ip also finds remote_addr, remote_ip and client_ip, user also
-    /// remote_user, method also request_method, and path also uri and request_uri. With ip, a port is cut off, equal
-    /// addresses are one key however written, and so are the IPv6 addresses of one network: see --prefix-v6.
+    /// Several parts are joined by commas, as in ip,method. Requests without a value (`-`, anonymous users) share one
+    /// key `-`. A path is without its query. Other fields have the names that the format gives them; in JSON lines
+    /// `a.b` reaches into objects. In lines of the format json, ip also finds remote_addr, remote_ip and client_ip,
+    /// user also remote_user, method also request_method, and path also uri and request_uri. With ip, a port is cut
+    /// off, all spellings of an address are one key, and all IPv6 addresses of one network are one key: see
+    /// --prefix-v6.
     #[arg(long, default_value = "ip", value_parser = keys)]
     key: KeyParts,
 
@@ -114,9 +115,9 @@ pub(crate) struct ReplayArgs {
     /// Your proxies, or none. The client is the address that they forward for, in --key, --where and --descriptor
     ///
     /// Addresses and networks with commas between them, as for `tollgate serve`. Where a line has several addresses
-    /// (`203.0.113.21, 10.0.0.50`, or the peer's and an X-Forwarded-For), the client is the first from the right that
-    /// is none of these. Without this flag such a line is a bad line, except where the address comes from X-Forwarded-For
-    /// alone: then the last address is the client.
+    /// (`203.0.113.21, 10.0.0.50`, or the peer's and an X-Forwarded-For), the client is the first address from the
+    /// right that is not one of your proxies. Without this flag such a line is a bad line, except where the address
+    /// comes from X-Forwarded-For alone: then the last address is the client.
     #[arg(long, value_name = "NETWORKS", value_parser = proxies)]
     trusted_proxies: Option<Arc<TrustedProxies>>,
 
@@ -208,7 +209,7 @@ fn keys(text: &str) -> Result<KeyParts, String> {
 }
 
 impl ReplayArgs {
-    /// The parts of a line that tell clients apart.
+    /// Returns the parts of a line that tell clients apart.
     pub(super) fn key(&self) -> Wanted {
         let clients = self.clients(self.prefix_v6.unwrap_or(64));
         match &self.key.0[..] {
@@ -217,19 +218,19 @@ impl ReplayArgs {
         }
     }
 
-    /// The way in which addresses become clients.
+    /// Returns the way in which addresses become clients.
     pub(super) fn clients(&self, v6_bits: u8) -> ClientsBy {
         ClientsBy { v6_bits, proxies: self.trusted_proxies.clone() }
     }
 
-    /// The parser of the lines.
+    /// Returns the parser of the lines.
     pub(super) fn parser(&self, wanted: Wanted) -> Parser {
         let clients = self.clients(128);
         let conditions: Vec<_> = self.conditions.iter().map(|one| one.by(&clients)).collect();
         Parser::new(Asked::new(wanted, &conditions, self.time.as_deref()), self.format.clone())
     }
 
-    /// The files that are read, and so must not be overwritten.
+    /// Returns the files that are read, and so must not be overwritten.
     pub(super) fn inputs(&self) -> Vec<String> {
         let rules = [&self.rules.rules, &self.rules.diff].into_iter().flatten();
         let rules = rules.map(|path| path.display().to_string());

@@ -59,7 +59,7 @@ impl ClientsBy {
     }
 }
 
-/// The client that the middleware finds in a chain whose last address is that of the peer.
+/// Returns the client that the middleware finds in a chain whose last address is that of the peer.
 fn client_of(chain: &[u8], proxies: &TrustedProxies) -> Option<IpAddr> {
     let mut request = Request::new(());
     let peer = links(chain).next_back()?;
@@ -83,7 +83,7 @@ fn is_host_name(text: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// The client of a chain behind proxies.
+    /// Returns the client of a chain behind proxies.
     fn client(proxies: &str, chain: &str) -> Result<String, String> {
         let proxies = proxies.parse().expect("networks");
         let clients = ClientsBy { v6_bits: 64, proxies: Some(Arc::new(proxies)) };

@@ -24,7 +24,7 @@ enum ConditionTest {
 }
 
 impl Condition {
-    /// The part of a line that the condition tests.
+    /// Returns the part of a line that the condition tests.
     pub(crate) fn key(&self) -> &LineKey {
         &self.key
     }

@@ -1,8 +1,8 @@
 //! Decides the requests of a log by a policy.
 //!
 //! The arithmetic is that of the library's [`Meter`], which has one word per key and takes one pure step per request,
-//! at the time in the log. A sliding log fits in no word, and a [`Meter`] has no queue, so under such policies each key
-//! has a [`Limiter`]. This module adds the counts for the report.
+//! at the time in the log. A sliding log does not fit in one word, and a [`Meter`] has no queue, so under a sliding
+//! log, or a policy with a queue, each key has a [`Limiter`]. This module adds the counts for the report.
 
 use std::time::Duration;
 
@@ -86,7 +86,7 @@ pub(crate) struct PolicyRun {
 }
 
 impl PolicyRun {
-    /// A run over keys that are numbered from zero.
+    /// Makes a run over keys that are numbered from zero.
     pub(crate) fn new(policy: Policy, keys: usize) -> Self {
         Self {
             policy,
@@ -132,8 +132,8 @@ impl PolicyRun {
         is_allowed
     }
 
-    /// Returns the results. `number` maps each account to the number of its key. The caller computes the peak, because
-    /// only it knows how many requests other runs admitted in the same second.
+    /// Returns the results. `number` returns the number of an account's key. The caller computes the peak, because only
+    /// it knows how many requests other runs admitted in the same second.
     pub(crate) fn finish(self, number: impl Fn(usize) -> usize, keys: &Keys) -> PolicyOutcome {
         let Self { longest_wait, timeline, waits, delays, .. } = self;
         let mut outcome =
@@ -166,8 +166,8 @@ impl PolicyOutcome {
         self
     }
 
-    /// Adds a key if it is among the most refused. Keys are ordered by refusals, then by requests, then by text. They
-    /// are not ordered by number, since the numbers depend on the order in which threads read.
+    /// Adds a key to the list if it is among the most refused. Keys are ordered by refusals, then by requests, then by
+    /// text. They are not ordered by number, since the numbers depend on the order in which threads read.
     pub(crate) fn consider(&mut self, key: Worst, keys: &Keys) {
         let comes_before = |a: &Worst, b: &Worst| {
             let counts = (b.refused, b.requests).cmp(&(a.refused, a.requests));

@@ -15,7 +15,7 @@ pub(crate) struct ReplayEvent {
 const _: () = assert!(size_of::<ReplayEvent>() == 12);
 
 impl ReplayEvent {
-    /// A request at this time in nanoseconds of Unix time.
+    /// Makes a request at this time in nanoseconds of Unix time.
     pub(crate) fn new(nanos: u64, key: u32) -> Self {
         let [a, b, c, d, e, f, g, h] = nanos.to_be_bytes();
         Self {
@@ -30,12 +30,12 @@ impl ReplayEvent {
         Self { key, ..self }
     }
 
-    /// Nanoseconds of Unix time.
+    /// Returns the time in nanoseconds of Unix time.
     pub(crate) fn nanos(self) -> u64 {
         u64::from(self.nanos_high) << 32 | u64::from(self.nanos_low)
     }
 
-    /// The number of the key.
+    /// Returns the number of the key.
     pub(crate) fn key(self) -> u32 {
         self.key
     }

@@ -53,7 +53,7 @@ impl RequestLog {
         Ok((log, tallies))
     }
 
-    /// The times of the first and of the last request.
+    /// Returns the times of the first and of the last request.
     pub(crate) fn span(&self) -> Option<(u64, u64)> {
         let ends =
             |events: &Vec<ReplayEvent>| Some((events.first()?.nanos(), events.last()?.nanos()));
@@ -66,7 +66,7 @@ impl RequestLog {
         (self.keys.len() + partitions - 1 - partition) / partitions
     }
 
-    /// The index of an event's key in its partition: k / partitions for key k.
+    /// Returns the index of an event's key in its partition: k / partitions for key k.
     pub(crate) fn account(&self, event: ReplayEvent) -> usize {
         event.key() as usize / self.partitions.len()
     }

@@ -91,7 +91,7 @@ impl LineKey {
         Self::Status,
     ];
 
-    /// The name of the key on the command line.
+    /// Returns the name of the key on the command line.
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::Ip(_) => "ip",
@@ -106,7 +106,7 @@ impl LineKey {
         }
     }
 
-    /// Returns the same key. If it is an address, it becomes a client by `clients`.
+    /// Returns the same key, except that `clients` decides how an address becomes a client.
     pub(crate) fn by(&self, clients: &ClientsBy) -> Self {
         match self {
             Self::Ip(_) => Self::Ip(clients.clone()),
@@ -147,8 +147,7 @@ fn without_query(path: &[u8]) -> &[u8] {
     memchr::memchr2(b'?', b'#', path).map_or(path, |end| &path[..end])
 }
 
-/// The path of `http://host/path`: proxies and load balancers log the whole URL that they were
-/// asked for.
+/// Returns the path of `http://host/path`: proxies and load balancers log the whole URL that they were asked for.
 fn without_host(path: &[u8]) -> &[u8] {
     let scheme = memchr::memmem::find(path, b"://").filter(|_| !path.starts_with(b"/"));
     let Some(scheme) = scheme.filter(|&end| path[..end].iter().all(u8::is_ascii_alphanumeric))

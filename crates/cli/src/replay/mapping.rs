@@ -37,7 +37,7 @@ enum Piece {
 }
 
 impl Mapping {
-    /// The fields that the mapping reads.
+    /// Returns the fields that the mapping reads.
     pub(super) fn fields(&self) -> impl Iterator<Item = &LineKey> {
         self.0.iter().flat_map(|entry| &entry.value).filter_map(|piece| match piece {
             Piece::Field(key) => Some(key),
@@ -50,7 +50,8 @@ impl Mapping {
         self.fields().next().is_none()
     }
 
-    /// The descriptor of a line; `value` returns its fields. None if a field that the descriptor needs is empty.
+    /// Returns the descriptor of a line; `value` returns its fields. None if a field that the descriptor needs is
+    /// empty.
     pub(super) fn descriptor<'v>(&self, value: impl Fn(&LineKey) -> &'v str) -> Option<Vec<Pair>> {
         let pair = |entry: &MappingEntry| {
             let mut text = String::new();
@@ -97,8 +98,8 @@ pub(crate) enum MappingError {
     NoField {
         at: usize,
     },
-    /// A value that is only the name of a field, although the field's value is probably meant; or a field in another
-    /// language's notation.
+    /// A value that is only the name of a field, where probably the text of the field is meant, or that is a field in
+    /// the notation of another language.
     Unbraced {
         /// The number of the entry, from 1.
         entry: usize,
@@ -179,7 +180,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, MappingError> {
             '{' => {
                 let inner = chars.by_ref().map(|(c, _)| c).take_while(|c| *c != '}');
                 let name: String = inner.collect();
-                // There was a closing brace if the text has one at the place behind the name.
+                // The name may also have ended at the end of the text, so look for the closing brace behind it.
                 let length = name.chars().count();
                 if text.chars().nth(at + length) != Some('}') {
                     return Err(MappingError::Brace { at, brace: c });
@@ -291,7 +292,7 @@ impl FromStr for Mapping {
 mod tests {
     use super::*;
 
-    /// The descriptor that a mapping makes from a line with these fields.
+    /// Returns the descriptor that a mapping makes from a line with these fields.
     fn made(mapping: &str, ip: &str, path: &str) -> Option<String> {
         let mapping: Mapping = mapping.parse().unwrap_or_else(|error| panic!("{error}"));
         let pairs = mapping.descriptor(|key| if matches!(key, LineKey::Ip(_)) { ip } else { path });

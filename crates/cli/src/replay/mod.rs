@@ -137,7 +137,7 @@ fn replay_stream(
     Ok((tallies, report))
 }
 
-/// Prints a note for each policy that fits no table of a server. A replay uses a whole word per key, whereas a
+/// Prints a note for each policy that the table of a server would refuse. A replay uses a whole word per key, whereas a
 /// [`KeyedLimiter`] uses part of the word for the key.
 fn name_policies_without_table(policies: &[WrittenPolicy]) {
     for written in policies {

@@ -1,9 +1,9 @@
 //! [`Reorder`]: puts the lines of an endless input in the order of time, within a span.
 //!
-//! A line waits until another one comes that is newer by at least the reorder span. Then it is handed over, after all
-//! older lines. A line that is older than the newest line by more than this span is late. It is handed over at once,
-//! with the time up to which lines have been handed over. So time never runs backwards, and every line is handed over
-//! exactly once.
+//! A line is held back until a line arrives that is newer by at least the reorder span. Then it is handed over, after
+//! all older lines that were held back. A line that is older than the newest line by more than this span is late. It is
+//! handed over at once, with the time up to which lines have been handed over. So time never runs backwards, and every
+//! line is handed over exactly once.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,7 +20,7 @@ pub(crate) struct Reorder<T> {
 }
 
 impl<T: Ord> Reorder<T> {
-    /// A buffer for lines that are out of order by at most `reorder_ns`.
+    /// Makes a buffer for lines that are out of order by at most `reorder_ns`.
     pub(crate) fn new(reorder_ns: u64) -> Self {
         let waiting = BinaryHeap::new();
         Self { waiting, reorder_ns, decided_to_ns: 0, late_lines: 0, span: None }
@@ -62,12 +62,12 @@ impl<T: Ord> Reorder<T> {
         Ok(())
     }
 
-    /// The number of lines that came too late to be reordered.
+    /// Returns the number of lines that came too late to be reordered.
     pub(crate) fn late_lines(&self) -> u64 {
         self.late_lines
     }
 
-    /// The times of the oldest and of the newest line.
+    /// Returns the times of the oldest and of the newest line.
     pub(crate) fn span(&self) -> Option<(u64, u64)> {
         self.span
     }

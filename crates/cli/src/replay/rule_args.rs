@@ -32,11 +32,11 @@ pub(crate) struct RuleArgs {
 
     /// With --rules: what a line asks about, such as "remote_address={ip}"; repeat for several at once
     ///
-    /// Entries are key=value, parted by commas, as in "user={user}, path={path}". In a value {ip},
-    /// {user}, {method}, {path}, {referer}, {user-agent} or {a field of JSON lines} stands for what the
-    /// line has there; a comma or a brace that is meant as such is written twice. The name of a field
-    /// without braces, as in remote_address=ip, is refused; in double quotes a value is what is written.
-    /// A descriptor of which a field is empty (`-`) is left out, as Envoy leaves it out.
+    /// Entries are key=value, separated by commas, as in "user={user}, path={path}". In a value, {ip}, {user},
+    /// {method}, {path}, {referer}, {user-agent} or {a field of JSON lines} stands for the line's text in that field; a
+    /// literal comma or brace is written twice. A value that is the name of a field without braces, as in
+    /// remote_address=ip, is refused; a value in double quotes is taken literally. If a field of a descriptor is empty
+    /// (`-`) in a line, that line has no such descriptor, as in Envoy.
     #[arg(long = "descriptor", requires = "rules", value_name = "ENTRIES")]
     #[arg(conflicts_with_all = NOT_RULES)]
     pub(crate) descriptors: Vec<Mapping>,
@@ -64,8 +64,8 @@ pub(crate) struct RuleArgs {
 }
 
 impl RuleArgs {
-    /// The settings of all rules. They set no limit on the size of descriptors, because the size of a line's values has
-    /// no limit either.
+    /// Returns the settings of all rules. They set no limit on the size of descriptors, because the size of a line's
+    /// values has no limit either.
     pub(super) fn settings(&self) -> RuleSettings {
         RuleSettings {
             compat: self.compat,

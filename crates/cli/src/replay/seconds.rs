@@ -16,7 +16,7 @@ fn second(nanos: u64) -> u32 {
 pub(crate) struct Seconds(Vec<(u32, u32)>);
 
 impl Seconds {
-    /// Counts one admitted request. Requests come in the order of time.
+    /// Counts one admitted request. Requests must come in the order of time.
     pub(crate) fn add(&mut self, nanos: u64) {
         let second = second(nanos);
         match self.0.last_mut() {
@@ -50,7 +50,7 @@ impl Seconds {
         Self(merged)
     }
 
-    /// The maximum number admitted in one second.
+    /// Returns the maximum number admitted in one second.
     pub(crate) fn peak(&self) -> u64 {
         self.0.iter().map(|&(_, admitted)| u64::from(admitted)).max().unwrap_or(0)
     }
@@ -76,7 +76,7 @@ impl Peak {
         self.most = self.most.max(self.admitted);
     }
 
-    /// The maximum number admitted in one second.
+    /// Returns the maximum number admitted in one second.
     pub(crate) fn most(&self) -> u64 {
         self.most
     }

@@ -35,7 +35,7 @@ impl Block {
         self.lines.end = self.lines.start + length;
     }
 
-    /// The lines.
+    /// Returns the lines.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.buffer[self.lines.clone()]
     }
@@ -127,7 +127,7 @@ pub(crate) fn end_by_interrupt(sources: &Arc<Sources>) {
     let _ = ctrlc::set_handler(move || shared.stop());
 }
 
-/// The progress bar. It is drawn on standard error, and only on a terminal.
+/// Returns the progress bar. It is drawn on standard error, and only on a terminal.
 fn progress(total: Option<u64>) -> ProgressBar {
     let (bar, template) = match total {
         Some(bytes) => {
@@ -179,7 +179,7 @@ impl Iterator for Blocks<'_> {
 }
 
 impl Blocks<'_> {
-    /// The next block, or none if there are no more lines.
+    /// Reads the next block; returns none if there are no more lines.
     fn read_block(&mut self) -> io::Result<Option<Block>> {
         let mut buffer = self.sources.buffer();
         buffer[..self.carry.len()].copy_from_slice(&self.carry);
@@ -229,7 +229,7 @@ impl Blocks<'_> {
 mod tests {
     use super::*;
 
-    /// The blocks of an input that arrives in pieces of `piece` bytes.
+    /// Returns the blocks of an input that arrives in pieces of `piece` bytes.
     fn blocks(input: &[u8], piece: usize) -> Vec<Vec<u8>> {
         struct Pieces<'i>(&'i [u8], usize);
         impl Read for Pieces<'_> {

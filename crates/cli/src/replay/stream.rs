@@ -44,7 +44,7 @@ pub(crate) struct Finished {
 }
 
 impl ReplayStream {
-    /// A stream whose lines are out of order by at most `reorder_ns`.
+    /// Makes a stream whose lines are out of order by at most `reorder_ns`.
     pub(crate) fn new(policies: &[Policy], reorder_ns: u64) -> Self {
         Self {
             keys: Keys::default(),

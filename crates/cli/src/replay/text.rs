@@ -17,7 +17,7 @@ pub(crate) fn printable(bytes: &[u8]) -> String {
     out
 }
 
-/// The printable text, cut to this many characters.
+/// Returns the printable text, cut to this many characters.
 pub(crate) fn shortened(bytes: &[u8], chars_max: usize) -> String {
     // A character has at most 4 bytes, so the text beyond would be cut anyway.
     let head = &bytes[..bytes.len().min(4 * (chars_max + 1))];

@@ -28,7 +28,7 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
-    /// Counts one request. Requests come in the order of time.
+    /// Counts one request. Requests must come in the order of time.
     pub(crate) fn add(&mut self, nanos: u64, is_admitted: bool) {
         if nanos >= self.end_ns {
             let first_ns = if self.bins.is_empty() { nanos } else { self.first_ns };
@@ -58,12 +58,12 @@ impl Timeline {
         both
     }
 
-    /// The start of the first bin, and the end of the last one.
+    /// Returns the start of the first bin, and the end of the last one.
     pub(crate) fn span_ns(&self) -> (u64, u64) {
         (self.first_ns - self.first_ns % self.width_ns.max(1), self.end_ns)
     }
 
-    /// The length of a bin.
+    /// Returns the length of a bin.
     pub(crate) fn width_ns(&self) -> u64 {
         self.width_ns
     }
@@ -74,7 +74,7 @@ impl Timeline {
         self.bins.iter().zip(0..).map(move |(bin, index)| (start_ns + index * self.width_ns, *bin))
     }
 
-    /// Empty bins for requests between these times.
+    /// Makes empty bins for requests between these times.
     fn spanning(first_ns: u64, last_ns: u64) -> Self {
         let width_ns = spans::fitting(first_ns, last_ns, BINS);
         let count = last_ns / width_ns - first_ns / width_ns + 1;

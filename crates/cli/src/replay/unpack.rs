@@ -149,7 +149,7 @@ impl<R: BufRead> Utf16<R> {
         let mut units = Vec::new();
         while let Some(unit) = self.unit()? {
             units.push(unit);
-            // Does not stop between the halves of a character.
+            // Does not stop between the two halves of a surrogate pair.
             if units.len() >= BUFFER_BYTES / 4 && !(0xD800..0xDC00).contains(&unit) {
                 break;
             }

@@ -21,7 +21,7 @@ pub(crate) enum Wanted {
 }
 
 impl Wanted {
-    /// The canonical text of `found`: equal keys have equal texts.
+    /// Returns the canonical text of `found`: equal keys have equal texts.
     pub(crate) fn canonical<'t>(&self, found: &'t [u8]) -> Result<Cow<'t, [u8]>, Reason> {
         match self {
             Self::One(key) => key.canonical(found),
@@ -47,8 +47,8 @@ impl Wanted {
         }
     }
 
-    /// The first part of `found` that is a chain of addresses and is used as a key unchanged, without a search for the
-    /// client in it.
+    /// Returns the first part of `found` that is a chain of addresses and is used as a key unchanged, without a search
+    /// for the client in it.
     pub(crate) fn chain<'t>(&self, found: &'t [u8]) -> Option<&'t [u8]> {
         let whole = |key: &LineKey| {
             matches!(key, LineKey::Field(_) | LineKey::AddressField(..)) && !key.follows_chains()
@@ -62,7 +62,7 @@ impl Wanted {
         }
     }
 
-    /// The client's address in a canonical text, if it is among the parts.
+    /// Returns the client's address in a canonical text, if it is among the parts.
     pub(crate) fn client<'t>(&self, text: &'t [u8]) -> Option<&'t [u8]> {
         let is_client = |key: &LineKey| matches!(key, LineKey::Ip(_));
         match self {
@@ -78,7 +78,7 @@ impl Wanted {
         }
     }
 
-    /// The parts, in their order.
+    /// Returns the parts, in their order.
     pub(crate) fn keys(&self) -> &[LineKey] {
         match self {
             Self::One(key) => from_ref(key),
@@ -109,7 +109,7 @@ pub(crate) fn push(row: &mut Vec<u8>, part: &[u8]) {
     row.extend_from_slice(part);
 }
 
-/// The parts of a row that [`push`] has made.
+/// Returns the parts of a row that [`push`] has made.
 pub(crate) fn parts(mut row: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let (length, rest) = row.split_first_chunk()?;

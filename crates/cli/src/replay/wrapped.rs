@@ -48,7 +48,7 @@ pub(super) fn unwrap(block: &mut [u8]) -> usize {
     written
 }
 
-/// The first line, with its end.
+/// Returns the first line, with its end.
 fn first_line(text: &[u8]) -> &[u8] {
     &text[..memchr::memchr(b'\n', text).map_or(text.len(), |end| end + 1)]
 }

@@ -72,8 +72,8 @@ fn layer_of(
     Ok(())
 }
 
-/// The address as Go understands it: in the variables of envoyproxy/ratelimit 0.0.0.0 means all addresses of IPv6 and
-/// IPv4.
+/// Returns the address as Go understands it: in the variables of envoyproxy/ratelimit 0.0.0.0 means all addresses of
+/// IPv6 and IPv4.
 pub(super) fn as_in_go(address: HostPort) -> HostPort {
     match address {
         HostPort::Address(at) if at.ip().is_unspecified() => HostPort::Everywhere(at.port()),

@@ -12,8 +12,8 @@ const AUTHORITY: &str = "GRPC_CLIENT_TLS_CACERT";
 const SETTINGS: [(&str, &str); 3] =
     [(CERTIFICATE, "grpc-tls-cert"), (KEY, "grpc-tls-key"), (AUTHORITY, "grpc-tls-client-ca")];
 
-/// Gives the settings the files of the variables, unless another source gives any of these files: files of two sources
-/// do not belong together.
+/// Sets the settings to the files that the variables name, unless another source gives any of these files: files from
+/// two sources do not belong together.
 pub(super) fn layer(values: &mut Values, environment: &Environment) -> Result<(), SettingError> {
     let uses_tls = environment.truth(SWITCH)?.unwrap_or(false);
     if !uses_tls || SETTINGS.iter().any(|(_, name)| values.has(name)) {

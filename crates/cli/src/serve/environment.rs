@@ -35,7 +35,7 @@ impl fmt::Display for BadVariable {
 }
 
 impl Environment {
-    /// The variables of this process. Invalid UTF-8 is replaced visibly, and refused where the value is used.
+    /// Reads the variables of this process. Invalid UTF-8 is replaced visibly, and refused where the value is used.
     pub(super) fn of_process() -> Self {
         let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
         std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect()
@@ -47,12 +47,12 @@ impl Environment {
         self.own(name)
     }
 
-    /// The value of a variable that is not one of envoyproxy/ratelimit's.
+    /// Returns the value of a variable that is not one of envoyproxy/ratelimit's.
     pub(super) fn own(&self, name: &str) -> Option<&str> {
         self.values.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// The names of all variables that are set.
+    /// Returns the names of all variables that are set.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.values.keys().map(String::as_str).filter(move |name| self.own(name).is_some())
     }
@@ -79,7 +79,7 @@ impl Environment {
         Ok(())
     }
 
-    /// A boolean in the notation of Go.
+    /// Returns the value of a variable that is a boolean in the notation of Go.
     pub(super) fn truth(&self, name: &'static str) -> Result<Option<bool>, BadVariable> {
         let read = |text: &str| match text {
             _ if ON.contains(&text) => Ok(true),
@@ -89,7 +89,7 @@ impl Environment {
         self.text(name).map(read).transpose()
     }
 
-    /// A time in the notation of Go, as in 1h30m, in this range.
+    /// Returns the value of a variable that is a time in the notation of Go, as in 1h30m, in this range.
     pub(super) fn duration(
         &self,
         name: &'static str,
@@ -103,7 +103,7 @@ impl Environment {
         self.text(name).map(read).transpose()
     }
 
-    /// The variables that are set and have no effect, with a sentence for each.
+    /// Returns the variables that are set and have no effect, with a sentence for each.
     pub(super) fn unheeded(&self) -> Vec<String> {
         let told = |&(name, fate, as_here): &(&'static str, _, &[&str])| {
             let value = self.text(name)?;
@@ -135,7 +135,8 @@ impl Environment {
         })
     }
 
-    /// The variables that are set and honoured, with their values; a value that may contain a password is left out.
+    /// Returns the variables that are set and honoured, with their values; a value that may contain a password is left
+    /// out.
     pub(super) fn heeded(&self) -> impl Iterator<Item = (&'static str, Option<&str>)> {
         VARIABLES.iter().filter_map(|&(name, fate, _)| {
             let value = self.text(name)?;

@@ -55,7 +55,7 @@ pub(super) struct Given {
     values: Values,
 }
 
-/// The arguments of `serve`, as a command of their own.
+/// Returns the arguments of `serve`, as a command of their own.
 pub(super) fn command() -> Command {
     with_truths(ServeArgs::augment_args(Command::new("tollgate serve")).no_binary_name(true))
 }
@@ -73,7 +73,7 @@ fn with_truths(command: Command) -> Command {
     })
 }
 
-/// The flags that take a value, and their names.
+/// Returns the flags that take a value, and their names.
 pub(super) fn settings(command: &Command) -> impl Iterator<Item = (&str, &Arg)> {
     let named = command.get_arguments().filter_map(|arg| Some((arg.get_long()?, arg)));
     named.filter(|(name, arg)| *name != FILE && arg.get_action().takes_values())
@@ -92,7 +92,7 @@ pub(super) fn is_list(arg: &Arg) -> bool {
     matches!(arg.get_action(), ArgAction::Append)
 }
 
-/// The variable of a flag.
+/// Returns the variable of a flag.
 pub(super) fn variable(name: &str) -> String {
     format!("{PREFIX}{}", name.to_ascii_uppercase().replace('-', "_"))
 }
@@ -150,7 +150,7 @@ impl Given {
         }
     }
 
-    /// The source of a setting's value.
+    /// Returns the source of a setting's value.
     pub(super) fn source(&self, name: &str) -> SettingSource {
         debug_assert!(settings(&command()).any(|(known, _)| known == name), "{name}");
         self.values.source(name)
@@ -169,7 +169,7 @@ impl Given {
         if self.values.has(name) { texts } else { usual().collect() }
     }
 
-    /// The settings that this one needs and that are not given.
+    /// Returns the settings that this one needs and that are not given.
     pub(super) fn missing(&self, name: &str) -> impl Iterator<Item = &'static str> {
         NEEDS
             .into_iter()
@@ -193,7 +193,7 @@ impl Given {
         Ok(())
     }
 
-    /// The name by which the user has given a setting.
+    /// Returns the name by which the user has given a setting.
     fn name_of(&self, name: &str) -> String {
         match self.source(name) {
             SettingSource::Variable(variable) => variable,
@@ -219,7 +219,7 @@ impl Given {
     }
 }
 
-/// Splits a text that has several values with marks between them.
+/// Splits a text with several values at the separators between them.
 fn split(text: &str, mark: char) -> Vec<String> {
     text.split(mark).map(str::to_owned).collect()
 }
@@ -260,7 +260,7 @@ fn refuse_unknown_keys(file: &SettingsFile, command: &Command) -> Result<(), Fil
     }
 }
 
-/// The setting that an unknown name may mean: the flag that clap would suggest for it.
+/// Returns the setting that an unknown name may mean: the flag that clap would suggest for it.
 fn meant(name: &str, command: &Command) -> Option<String> {
     let refused = command.clone().try_get_matches_from([format!("--{name}")]).err()?;
     let Some(ContextValue::String(flag)) = refused.get(ContextKind::SuggestedArg) else {
@@ -296,7 +296,7 @@ fn is_of_a_kubernetes_service(rest: &str) -> bool {
     rest.ends_with("PORT") || rest.contains("PORT_") || rest.ends_with("SERVICE_HOST")
 }
 
-/// The value that clap has refused, and the reason.
+/// Returns the value that clap has refused, and the reason.
 fn bad_value(error: &clap::Error, command: &Command, values: &Values) -> BadValue {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => text.clone(),

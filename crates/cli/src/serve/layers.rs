@@ -118,7 +118,7 @@ fn grpc_max_age(values: &mut Values, environment: &Environment) -> Result<(), Se
     Ok(())
 }
 
-/// The defaults that depend on other settings.
+/// Sets the defaults that depend on other settings.
 fn usual(values: &mut Values, _: &Environment) -> Result<(), SettingError> {
     let Some(rules) = values.text("rules") else { return Ok(()) };
     let kind = RulesFrom::named(Path::new(rules)).map_err(SettingError::Address)?;

@@ -1,5 +1,5 @@
-//! Logs on standard error, as text or as JSON. They contain nothing of requests, except denials if `--log-denials` asks
-//! for them.
+//! Logs on standard error, as text or as JSON. They contain no content of requests, except in denials if
+//! `--log-denials` asks for them.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt;

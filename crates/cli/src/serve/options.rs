@@ -19,7 +19,7 @@ use super::report_settings::statsd_of;
 use super::setting::{SettingError, SettingSource};
 use super::xds_variables;
 
-/// The options of the service, or the reason why these settings are refused.
+/// Returns the options of the service, or the reason why these settings are refused.
 pub(super) fn options(given: &Given, environment: &Environment) -> Result<Options, SettingError> {
     given.refuse_halves()?;
     let args = &given.args;
@@ -93,14 +93,14 @@ fn rules(path: &Path, given: &Given, environment: &Environment) -> Result<RulesF
     plane.map_or_else(|| RulesFrom::named(path).map_err(SettingError::Address), Ok)
 }
 
-/// A certificate, its key, and the authority of its clients.
+/// Returns a certificate, its key, and the authority of its clients.
 fn tls<P: AsRef<Path>>([certificate, key, authority]: [&Option<P>; 3]) -> Option<TlsFiles> {
     let path = |file: &Option<P>| file.as_ref().map(|file| file.as_ref().to_owned());
     let of_server = TlsFiles::new(path(certificate)?, path(key)?);
     Some(TlsFiles { client_ca: path(authority), ..of_server })
 }
 
-/// A sentence for each setting that has no effect beside the others.
+/// Returns a sentence for each setting that has no effect beside the others.
 pub(super) fn unheeded(
     given: &Given,
     rules: &RulesFrom,

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
     use crate::serve::given::{Given, command};
 
-    /// The endpoint of the collector, and whether it is spoken to over HTTP.
+    /// Returns the endpoint of the collector, and whether it is spoken to over HTTP.
     fn of(flags: &[&str], pairs: &[(&str, &str)]) -> Result<(Option<String>, bool), String> {
         let environment: Environment =
             pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();

@@ -99,7 +99,8 @@ fn kind(arg: &Arg) -> &str {
     arg.get_value_names().and_then(<[_]>::first).map(AsRef::as_ref).unwrap_or_default()
 }
 
-/// Returns whether a value of this kind may contain a password. A URL has a password before an @, or in its arguments.
+/// Returns whether a value of this kind may contain a password. A URL may have a password before an @, or in its
+/// arguments.
 fn is_secret(kind: &str, text: &str) -> bool {
     match kind {
         "PASSWORD" => true,
@@ -108,15 +109,14 @@ fn is_secret(kind: &str, text: &str) -> bool {
     }
 }
 
-/// Returns whether the file can have a text without quotes: it is true, false, or a number that is written in the usual
-/// form.
+/// Returns whether a text needs no quotes in the file, because it is true, false, or a number in its usual form.
 fn is_bare(text: &str) -> bool {
     let is_whole = text.parse::<u64>().is_ok_and(|number| number.to_string() == text);
     let is_share = text.contains('.') && text.parse::<f64>().is_ok_and(|n| n.to_string() == text);
     is_whole || is_share || text.parse::<bool>().is_ok()
 }
 
-/// A basic string of TOML. Every string of JSON is one.
+/// Writes a text as a basic string of TOML. Every string of JSON is such a string.
 fn quoted(text: &str) -> String {
     serde_json::Value::String(text.to_owned()).to_string()
 }

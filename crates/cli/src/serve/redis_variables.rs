@@ -48,7 +48,7 @@ pub(super) fn layer(values: &mut Values, environment: &Environment) -> Result<()
     Ok(())
 }
 
-/// The address of Redis, with the passwords for it.
+/// Returns the address of Redis, with the passwords for it.
 fn address(
     url: &str,
     socket: &str,

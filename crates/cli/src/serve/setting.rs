@@ -107,7 +107,7 @@ impl fmt::Display for BadValue {
     }
 }
 
-/// The error for a bad value of a variable of envoyproxy/ratelimit.
+/// Returns the error for a bad value of a variable of envoyproxy/ratelimit.
 pub(super) fn bad(name: &'static str, found: &str, accepted: &'static str) -> SettingError {
     BadVariable { name, found: found.to_owned(), accepted }.into()
 }

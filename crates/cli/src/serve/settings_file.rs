@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use toml::de::{DeTable, DeValue};
 
-/// The maximum size of a file. There are some fifty settings, so a larger file is another file.
+/// The maximum size of a file. There are some fifty settings, so a larger file cannot be a file of settings.
 const MAX_BYTES: usize = 1 << 20;
 
 /// The values of a file, by their keys.
@@ -47,7 +47,7 @@ pub(super) enum FileProblem {
         reason: String,
     },
     TooLarge,
-    /// The file is no TOML.
+    /// The file is not TOML.
     Syntax {
         reason: String,
     },
@@ -112,7 +112,7 @@ impl SettingsFile {
         Ok(Self { path: path.to_owned(), entries })
     }
 
-    /// The error for a problem in one of its lines.
+    /// Returns the error for a problem in one of its lines.
     pub(super) fn refused(&self, line: usize, problem: FileProblem) -> FileError {
         FileError { file: self.path.clone(), line: Some(line), problem }
     }

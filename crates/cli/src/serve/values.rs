@@ -25,7 +25,7 @@ impl Values {
         self.0.contains_key(name)
     }
 
-    /// The first text of a setting.
+    /// Returns the first text of a setting.
     pub(super) fn text(&self, name: &str) -> Option<&OsStr> {
         self.0.get(name)?.texts.first().map(OsString::as_os_str)
     }

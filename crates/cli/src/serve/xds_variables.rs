@@ -20,7 +20,7 @@ const METADATA: &str = "CONFIG_GRPC_XDS_NODE_METADATA";
 const PAIRS: &str = "names and texts, as in zone=eu,team=shop";
 const BYTES: &str = "a number of bytes, as in 4194304";
 
-/// The control plane, if `CONFIG_TYPE` asks for one.
+/// Names the control plane, if `CONFIG_TYPE` asks for one.
 pub(super) fn rules(environment: &Environment) -> Result<Option<RulesFrom>, SettingError> {
     match environment.text(TYPE_NAME) {
         None | Some("FILE") => return Ok(None),
@@ -64,13 +64,13 @@ pub(super) fn rules(environment: &Environment) -> Result<Option<RulesFrom>, Sett
     Ok(Some(rules.into()))
 }
 
-/// The metadata for the control plane, as names and texts. A part that has no `=` is an error.
+/// Returns the metadata for the control plane, as names and texts. A part that has no `=` is an error.
 fn metadata(environment: &Environment) -> impl Iterator<Item = Result<(&str, &str), &str>> {
     let parts = environment.text(METADATA).into_iter().flat_map(|text| text.split(','));
     parts.map(|part| part.split_once('=').ok_or(part))
 }
 
-/// A warning for each part of the metadata that is skipped. envoyproxy/ratelimit skips them, too.
+/// Returns a warning for each part of the metadata that is skipped. envoyproxy/ratelimit skips them, too.
 pub(super) fn skipped(environment: &Environment) -> impl Iterator<Item = String> {
     metadata(environment)
         .filter_map(Result::err)

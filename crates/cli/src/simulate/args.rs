@@ -30,7 +30,7 @@ pub(crate) struct SimulateArgs {
 
     /// A CSV file whose first column has the times of requests, in seconds or as dates; - is standard input
     ///
-    /// A first line that is no time is a heading. Times must not go backwards.
+    /// If the first line is not a time, it is taken for a heading. Times must not go backwards.
     #[arg(long, conflicts_with = "pattern", value_name = "FILE")]
     pub(super) times: Option<String>,
 
@@ -102,7 +102,7 @@ pub(super) enum TrafficPattern {
 }
 
 impl SimulateArgs {
-    /// The quota of the first policy, which gives the defaults of options.
+    /// Returns the quota of the first policy, which gives the defaults of options.
     fn quota(&self) -> Option<Quota> {
         self.policies.first().map(|first| first.first.policy.quota())
     }

@@ -39,7 +39,7 @@ struct LaneLimit {
     max_in_period: u64,
 }
 
-/// The report as one line.
+/// Returns the report as one line.
 pub(super) fn of(traffic: &Traffic, lanes: &[SimulatedLane]) -> serde_json::Result<String> {
     serde_json::to_string(&SimulatedReport {
         traffic: &traffic.name,

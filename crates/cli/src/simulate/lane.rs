@@ -26,7 +26,7 @@ pub(super) struct SimulatedLane {
     pub(super) policy: WrittenLimits,
     /// Whether each request was admitted.
     pub(super) admitted: Vec<bool>,
-    /// The time at which each admitted request left: when it came, or when its turn had come.
+    /// The time at which each admitted request left: the time of its arrival, or of its turn in the queue.
     pub(super) left: Vec<u64>,
     /// Set only for a policy with a queue.
     pub(super) delays: Option<DelaySummary>,
@@ -35,7 +35,7 @@ pub(super) struct SimulatedLane {
     /// For each limit, the maximum number of requests that left in any half-open interval of its period.
     pub(super) max_in_period: Vec<u64>,
     pub(super) longest_wait: Duration,
-    /// The longest time between two admitted requests, as they left.
+    /// The longest time from the departure of one admitted request to that of the next.
     pub(super) longest_pause: Duration,
 }
 
@@ -107,18 +107,18 @@ impl SimulatedLane {
 fn ask_all(first: &Limiter, others: &[Limiter], now: Timestamp) -> Decision {
     let limiters = [first].into_iter().chain(others);
     let mut claims: Vec<Claim<'_>> = limiters.map(|it| it.entry().at(now).cost(1)).collect();
-    // Every list has a decision, except an empty one.
+    // `check_all` makes a decision for every list that is not empty.
     check_all(&mut claims).into_decision().unwrap_or_else(|| first.entry().at(now).check())
 }
 
-/// The limit that a picture draws for the policy: its count in a period or, if that is more, the number that it admits
-/// at one instant. For `leaky-bucket 100/m hard`, which drains one a minute, it is the number at one instant.
+/// Returns the limit that a picture draws for the policy: its count in a period or, if that is more, the number that it
+/// admits at one instant. For `leaky-bucket 100/m hard`, which drains one a minute, it is the number at one instant.
 pub(super) fn limit(policy: Policy) -> u64 {
     let quota = policy.quota();
     quota.count().max(quota.max_burst())
 }
 
-/// The policy's period in nanoseconds.
+/// Returns the policy's period in nanoseconds.
 pub(super) fn period_ns(policy: Policy) -> u64 {
     in_nanos(policy.quota().period())
 }

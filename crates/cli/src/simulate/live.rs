@@ -34,7 +34,7 @@ impl LaneCounts {
         self.refused += u64::from(!is_admitted);
     }
 
-    /// The character that represents these requests.
+    /// Returns the character that represents these requests.
     fn mark(self) -> char {
         match (self.admitted, self.refused) {
             (0, 0) => '·',
@@ -58,7 +58,7 @@ pub(super) struct LiveView<'r> {
 }
 
 impl<'r> LiveView<'r> {
-    /// The view before the first request.
+    /// Returns the view before the first request.
     pub(super) fn new(traffic: &'r Traffic, lanes: &'r [SimulatedLane]) -> Self {
         Self {
             traffic,
@@ -92,7 +92,7 @@ impl<'r> LiveView<'r> {
         usize::try_from(column).unwrap_or(COLUMNS).min(COLUMNS - 1)
     }
 
-    /// The picture: the time, a line for each policy, and a legend.
+    /// Returns the picture: the time, a line for each policy, and a legend.
     pub(super) fn text(&self) -> String {
         let (start_ns, end_ns) = self.traffic.span_ns;
         let name = shortened(self.traffic.name.as_bytes(), NAME_CHARS + COLUMNS);

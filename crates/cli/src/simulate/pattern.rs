@@ -69,14 +69,14 @@ struct Even {
 }
 
 impl Even {
-    /// The time at which this many requests are due, rounded up so that no request is early.
+    /// Returns the time at which this many requests are due, rounded up so that no request is early.
     fn due_ns(self, number: u64) -> Result<u64, TrafficError> {
         let due =
             (u128::from(number) * u128::from(self.period_ns)).div_ceil(u128::from(self.count));
         u64::try_from(due).ok().filter(|due| *due <= SPAN_MOST_NS).ok_or(TrafficError::TooLong)
     }
 
-    /// The times of requests from one time until before another.
+    /// Returns the times of requests at the rate, from `start_ns` until before `end_ns`.
     fn until(self, start_ns: u64, end_ns: u64) -> Result<Vec<u64>, TrafficError> {
         let mut times = Vec::new();
         self.append(start_ns, end_ns, &mut times)?;
@@ -95,7 +95,8 @@ impl Even {
         Ok(())
     }
 
-    /// Returns bursts. The interval between two is the time in which the rate reaches the size of a burst.
+    /// Returns the times of bursts. The interval from one burst to the next is the time in which the rate yields as
+    /// many requests as a burst has.
     fn bursts(self, burst: u64, end_ns: u64) -> Result<Vec<u64>, TrafficError> {
         let mut times = Vec::new();
         for number in 0_u64.. {
@@ -111,7 +112,7 @@ impl Even {
         Ok(times)
     }
 
-    /// A Poisson process: the gaps are independent and exponential.
+    /// Returns the times of a Poisson process: the gaps are independent and exponential.
     fn at_random(self, seed: u64, end_ns: u64) -> Result<Vec<u64>, TrafficError> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let mean = Duration::from_nanos(self.period_ns);
@@ -140,7 +141,7 @@ impl Even {
     }
 }
 
-/// Requests evenly in the last part before the end of a window, and in the first part after it.
+/// Spreads requests evenly over the last part of a window, and over the first part of the next window.
 fn boundary(burst: u64, window_ns: u64) -> Result<Vec<u64>, TrafficError> {
     if burst > REQUESTS_MOST as u64 / 2 {
         return Err(TrafficError::TooMany);
@@ -163,7 +164,7 @@ fn push(times: &mut Vec<u64>, at_ns: u64) -> Result<(), TrafficError> {
     Ok(())
 }
 
-/// The nearest floating-point number. Rates lie far below 2^53.
+/// Returns the nearest floating-point number. Rates lie far below 2^53.
 #[expect(clippy::cast_precision_loss, reason = "a rate that is off by 1e-16 is the same rate")]
 fn f64_of(number: u64) -> f64 {
     number as f64

@@ -76,7 +76,7 @@ fn admitted<'l>(traffic: &'l Traffic, lane: &'l SimulatedLane) -> impl Iterator<
     lane.left.iter().copied().take_while(|at| *at <= traffic.span_ns.1)
 }
 
-/// An axis from zero, or by the calendar if the times are dates.
+/// Returns an axis from zero, or by the calendar if the times are dates.
 fn axis(traffic: &Traffic) -> TimeAxis {
     let is_dated = traffic.span_ns.0 >= DAY_NS;
     TimeAxis::new(traffic.span_ns, if is_dated { MarkLabels::Clock } else { MarkLabels::Elapsed })
@@ -168,14 +168,14 @@ impl Columns {
         Self { start_ns, end_ns: end_ns.max(start_ns + 1) }
     }
 
-    /// The start of a column.
+    /// Returns the start of a column.
     fn starts_ns(&self, column: u64) -> u64 {
         let offset = u128::from(self.end_ns - self.start_ns) * u128::from(column);
         let offset = offset.div_ceil(u128::from(Self::COUNT));
         self.start_ns + u64::try_from(offset).unwrap_or(0)
     }
 
-    /// The column of a time. The right edge belongs to the last column.
+    /// Returns the column of a time. The right edge belongs to the last column.
     fn of(&self, nanos: u64) -> u64 {
         let offset = u128::from(nanos.saturating_sub(self.start_ns)) * u128::from(Self::COUNT);
         let column = offset / u128::from(self.end_ns - self.start_ns);

@@ -61,7 +61,7 @@ impl fmt::Display for SimulateReport<'_> {
     }
 }
 
-/// A span as text. It is rounded up to whole milliseconds, unless it is shorter than a millisecond.
+/// Writes a span as text. It is rounded up to whole milliseconds, unless it is shorter than a millisecond.
 fn short(span: Duration) -> String {
     let nanos = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
     if nanos < 1_000_000 { format!("{}s", seconds(nanos)) } else { wait(span) }

@@ -27,7 +27,7 @@ impl Scratch {
         Self(path)
     }
 
-    /// Writes a file. Commands run inside the directory, so its name is its path.
+    /// Writes a file. Commands run inside the directory, so they reach the file by its name alone.
     pub(crate) fn file(&self, name: &str, content: impl AsRef<[u8]>) -> &Self {
         let path = self.0.join(name);
         let directory = path.parent().expect("a file is in a directory");
@@ -40,7 +40,7 @@ impl Scratch {
         &self.0
     }
 
-    /// The binary as a command that runs in the directory.
+    /// Returns the binary as a command that runs in the directory.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
         command.args(args).current_dir(&self.0).stdin(Stdio::null());
@@ -63,7 +63,7 @@ impl Scratch {
         self.run_from(args, b"")
     }
 
-    /// The content of a file that a run has written.
+    /// Returns the content of a file that a run has written.
     pub(crate) fn read(&self, name: &str) -> String {
         fs::read_to_string(self.0.join(name)).expect("a file that was written")
     }
@@ -92,12 +92,12 @@ pub(crate) fn assert_prints(run: &Run, expected: &str) {
     assert_eq!(run.out, expected);
 }
 
-/// A line in Common Log Format at a time on 17 May 2015.
+/// Returns a line in Common Log Format at a time on 17 May 2015.
 pub(crate) fn line(client: &str, time_and_zone: &str) -> String {
     format!("{client} - - [17/May/2015:{time_and_zone}] \"GET / HTTP/1.1\" 200 512\n")
 }
 
-/// The admitted counts of a report in JSON.
+/// Returns the admitted counts of a report in JSON.
 pub(crate) fn admitted(json: &str) -> Vec<u64> {
     let report: serde_json::Value = serde_json::from_str(json).expect("a JSON object");
     let policies = report["policies"].as_array().expect("an array of policies");

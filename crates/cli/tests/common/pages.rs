@@ -26,7 +26,7 @@ pub(crate) fn assert_page(path: &str, made: &str) {
     );
 }
 
-/// The same for the part of a page between two texts.
+/// Does the same as [`assert_page`] for the part of a page between two texts.
 #[track_caller]
 pub(crate) fn assert_part(path: &str, open: &str, close: &str, made: &str) {
     let page = read(path);
@@ -35,7 +35,7 @@ pub(crate) fn assert_part(path: &str, open: &str, close: &str, made: &str) {
     assert_page(path, &format!("{before}{open}{made}{close}{after}"));
 }
 
-/// The parts between two texts.
+/// Returns the parts of a page between these two texts.
 pub(crate) fn between<'p>(page: &'p str, open: &str, close: &str) -> Vec<&'p str> {
     page.split(open)
         .skip(1)
@@ -44,20 +44,20 @@ pub(crate) fn between<'p>(page: &'p str, open: &str, close: &str) -> Vec<&'p str
         .collect()
 }
 
-/// Each block of shell commands, and the block of output that follows it.
+/// Returns each block of shell commands, and the block of output that follows it.
 pub(crate) fn shell_blocks(page: &str) -> Vec<(&str, Option<&str>)> {
     let blocks = page.split("```sh\n").skip(1);
     let blocks = blocks.map(|rest| rest.split_once("```").expect("a block ends"));
     blocks.map(|(block, after)| (block, text_block(after.trim_start()))).collect()
 }
 
-/// The content of a text block at the beginning of this text.
+/// Returns the content of a text block at the beginning of this text.
 fn text_block(page: &str) -> Option<&str> {
     let (text, _) = page.strip_prefix("```text\n")?.split_once("```")?;
     Some(text)
 }
 
-/// The words of a command as a shell would split it: quotes protect spaces, and no other character is special.
+/// Returns the words of a command as a shell would split it: quotes protect spaces, and no other character is special.
 pub(crate) fn words(command: &str) -> Vec<String> {
     let pieces = command.split('"').enumerate();
     pieces

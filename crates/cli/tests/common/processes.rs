@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The maximum time that a test waits. A busy machine delays nothing for so long.
+/// The maximum time that a test waits. Even a busy machine does not cause such a long delay.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A process that ends with the test.
@@ -41,7 +41,7 @@ pub(crate) fn connected(address: SocketAddr) -> TcpStream {
     }
 }
 
-/// A Redis with these arguments.
+/// Starts a Redis with these arguments.
 pub(crate) fn redis_server(arguments: &[&str]) -> Process {
     let child = Command::new("redis-server").args(arguments).stdout(Stdio::null()).spawn();
     child.map(Process).unwrap_or_else(|error| {

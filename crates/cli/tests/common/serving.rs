@@ -87,12 +87,12 @@ impl Serving {
         assert!(status.expect("it runs").success());
     }
 
-    /// The status of a request, and its body.
+    /// Sends a request, and returns the status and the body.
     pub(crate) fn ask(&self, head: &str, body: &str) -> (u16, String) {
         self.try_ask(head, body).expect("a status, and a body")
     }
 
-    /// The status of a request, and its body. `None` if the connection was closed without an answer.
+    /// Sends a request, and returns the status and the body. `None` if the connection was closed without an answer.
     pub(crate) fn try_ask(&self, head: &str, body: &str) -> Option<(u16, String)> {
         let mut stream = TcpStream::connect(self.http).expect("it listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a deadline");
@@ -109,14 +109,14 @@ impl Serving {
         status.zip(body)
     }
 
-    /// The value of a series in `/metrics`, if it is there.
+    /// Returns the value of a series in `/metrics`, if it is there.
     pub(crate) fn metric(&self, series: &str) -> Option<u64> {
         let (_, page) = self.ask("GET /metrics", "");
         let value = page.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
         value.map(|value| value.parse().expect("a number"))
     }
 
-    /// Waits until it has ended by itself.
+    /// Waits until the service has ended by itself.
     pub(crate) fn ends(&mut self) -> ExitStatus {
         let begun = Instant::now();
         loop {
@@ -128,7 +128,7 @@ impl Serving {
         }
     }
 
-    /// Stops it in order.
+    /// Stops the service with SIGTERM, and asserts that it ends without an error.
     pub(crate) fn terminate(mut self) {
         self.signal("TERM");
         assert!(self.ends().success());

@@ -31,7 +31,7 @@ fn content(node: Node<'_, '_>) -> String {
     node.text().unwrap_or_default().trim().to_owned()
 }
 
-/// The space that a text takes in an ordinary font: six tenths of its size for each character.
+/// Returns the space that a text takes in an ordinary font: six tenths of its size for each character.
 fn area(text: Node<'_, '_>) -> Area {
     let size = number(text, "font-size");
     let width = 0.6 * size * content(text).chars().map(|_| 1.0).sum::<f64>();
@@ -50,19 +50,19 @@ fn area(text: Node<'_, '_>) -> Area {
     Area { left, right: left + width, top, bottom: top + size }
 }
 
-/// Every text of the picture.
+/// Returns every text of the picture.
 pub(crate) fn texts(svg: &str) -> Vec<String> {
     let svg = Document::parse(svg).expect("a picture is XML");
     elements(&svg, "text").into_iter().map(content).collect()
 }
 
-/// The number of rectangles with this colour.
+/// Returns the number of rectangles with this colour.
 pub(crate) fn rectangles(svg: &str, colour: &str) -> usize {
     let svg = Document::parse(svg).expect("a picture is XML");
     elements(&svg, "rect").iter().filter(|node| node.attribute("fill") == Some(colour)).count()
 }
 
-/// The number of curves. Lines of grids and axes are thinner than curves.
+/// Returns the number of curves. Lines of grids and axes are thinner than curves.
 pub(crate) fn curves(svg: &str) -> usize {
     let svg = Document::parse(svg).expect("a picture is XML");
     let lines = elements(&svg, "polyline");

@@ -30,7 +30,7 @@ fn world(actions: &str) -> World {
     World::start(&Setup { rules: ONCE, limits: &limits, ..Setup::default() })
 }
 
-/// The status of one request with this header.
+/// Returns the status of one request with this header.
 fn with(world: &World, header: &str) -> u16 {
     world.ask("/", &[header]).status
 }
@@ -254,7 +254,7 @@ fn a_filter_that_is_not_enforced_asks_and_denies_nothing() {
     assert_eq!(world.service().metric(over), 2);
 }
 
-/// The statuses of requests under the limits of the virtual host and of the route, combined as the route says.
+/// Returns the statuses of requests under the limits of the virtual host and of the route, combined as the route says.
 fn with_those_of_the_host(choice: &[&str]) -> Vec<u16> {
     let limits = format!("{{{USER}}}");
     let setup = Setup {

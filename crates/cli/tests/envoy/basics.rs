@@ -59,7 +59,7 @@ fn a_request_without_a_descriptor_is_not_asked_about() {
     assert_eq!(asked(&world), 1);
 }
 
-/// The requests that the service decided for Envoy.
+/// Returns the number of requests that the service decided for Envoy.
 fn asked(world: &World) -> u64 {
     ["allowed", "over_limit", "refused"].map(|outcome| world.service().asked(outcome)).iter().sum()
 }
@@ -91,7 +91,7 @@ fn http_2_is_limited_like_http_1() {
     assert_eq!(world.ask("/", ALICE).status, 429);
 }
 
-/// The answer that a denied gRPC client sees: the status, `grpc-status` and `grpc-message`.
+/// Returns the answer that a denied gRPC client sees: the status, `grpc-status` and `grpc-message`.
 fn denied_call(filter: &[&str]) -> (u16, String, String) {
     let world = World::start(&Setup { rules: THREE, filter, ..Setup::default() });
     assert_eq!(world.statuses(3, "/", ALICE), [200; 3]);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-/// The maximum time that curl waits, in seconds. A busy machine delays nothing for so long.
+/// The maximum time that curl waits, in seconds. Even a busy machine does not cause such a long delay.
 const PATIENCE_S: &str = "60";
 
 /// An answer over HTTP.
@@ -29,7 +29,7 @@ impl Answer {
         Self { status, headers: headers.collect(), body: body.to_owned() }
     }
 
-    /// The value of a header, if it is there. The test fails if the header is there twice.
+    /// Returns the value of a header, if it is there. The test fails if the header is there twice.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut values = self.headers.iter().filter(|(found, _)| found == name);
         let value = values.next().map(|(_, value)| value.as_str());
@@ -37,7 +37,7 @@ impl Answer {
         value
     }
 
-    /// The values of these headers, or an empty text for one that is not there.
+    /// Returns the values of these headers, or an empty text for one that is not there.
     pub(crate) fn all<const N: usize>(&self, names: [&str; N]) -> [&str; N] {
         names.map(|name| self.header(name).unwrap_or_default())
     }
@@ -64,7 +64,7 @@ impl Load {
         Self { stop, thread: Some(thread) }
     }
 
-    /// The statuses of all answers, after the last one has come. A request without an answer has status 0.
+    /// Returns the statuses of all answers, after the last one has come. A request without an answer has status 0.
     pub(crate) fn statuses(mut self) -> Vec<u16> {
         // Relaxed: no other data is published with it.
         self.stop.store(true, Ordering::Relaxed);
@@ -84,7 +84,7 @@ impl Drop for Load {
 pub(crate) struct Client(pub(crate) SocketAddr);
 
 impl Client {
-    /// The output of curl.
+    /// Returns the output of curl.
     fn run(self, path: &str, headers: &[&str], options: &[&str]) -> Vec<u8> {
         let mut command = Command::new("curl");
         command.args(["-s", "-S", "--max-time", PATIENCE_S]).args(options);
@@ -96,7 +96,7 @@ impl Client {
         output.unwrap_or_else(|error| panic!("these tests need curl: {error}")).stdout
     }
 
-    /// One request with these headers and more options.
+    /// Sends one request with these headers and more options.
     pub(crate) fn ask_with(self, path: &str, headers: &[&str], options: &[&str]) -> Answer {
         let output = self.run(path, headers, &[&["-i"], options].concat());
         Answer::read(&String::from_utf8_lossy(&output))
@@ -106,24 +106,24 @@ impl Client {
         self.ask_with(path, headers, &[])
     }
 
-    /// The statuses of `requests` requests, one after the other.
+    /// Returns the statuses of `requests` requests, one after the other.
     pub(crate) fn statuses(self, requests: usize, path: &str, headers: &[&str]) -> Vec<u16> {
         self.all(requests, path, headers, &[])
     }
 
-    /// The statuses of this many requests, of which eight are under way at a time.
+    /// Returns the statuses of this many requests, of which eight are under way at a time.
     pub(crate) fn together(self, requests: usize, path: &str, headers: &[&str]) -> Vec<u16> {
         self.all(requests, path, headers, &["--parallel", "--parallel-max", "8"])
     }
 
-    /// The statuses of this many requests, which are all under way at once.
+    /// Returns the statuses of this many requests, which are all under way at once.
     pub(crate) fn at_once(self, requests: usize, path: &str, headers: &[&str]) -> Vec<u16> {
         let most = requests.to_string();
         self.all(requests, path, headers, &["--parallel", "--parallel-max", &most])
     }
 
-    /// The times of all requests in microseconds, with `together` requests at a time. Requests with another status than
-    /// 200 are left out.
+    /// Returns the times of all requests in microseconds, with `together` requests at a time. Requests with another
+    /// status than 200 are left out.
     pub(crate) fn times(self, requests: usize, headers: &[&str], together: usize) -> Vec<f64> {
         let together = together.to_string();
         let options = ["--parallel", "--parallel-max", &together];
@@ -139,7 +139,7 @@ impl Client {
         statuses
     }
 
-    /// The text that curl writes about each of these requests.
+    /// Returns the text that curl writes about each of these requests.
     fn each(
         self,
         format: &str,

@@ -5,8 +5,8 @@
 //! cargo test --release -p tollgate-cli --features serve,envoy-tests --test envoy -- --ignored --nocapture
 //! ```
 //!
-//! The servers are asked by turns, in rounds. Each ratio compares times of one round, and the median of the ratios is
-//! printed, so that a disturbance of the machine affects all alike. No time makes the test fail.
+//! The servers are asked in turn, in rounds. Each ratio compares times of one round, so that a disturbance of the
+//! machine affects all servers alike. The median of the ratios is printed. No time makes the test fail.
 
 use crate::world::{Setup, World};
 

@@ -48,7 +48,7 @@ fn a_service_that_is_back_limits_again() {
     assert_eq!(world.statuses(4, "/", ALICE), [200, 200, 200, 429]);
 }
 
-/// The statuses of requests whose service hangs, and of one after it has gone on.
+/// Returns the statuses of requests whose service hangs, and of one after it has gone on.
 fn of_a_service_that_hangs(filter: &[&str]) -> (Vec<u16>, u16) {
     let setup = Setup { rules: THREE, filter, timeout: "0.1s", ..Setup::default() };
     let world = World::start(&setup);

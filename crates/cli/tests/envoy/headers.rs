@@ -18,13 +18,13 @@ const DRAFT_03: &str = "enable_x_ratelimit_headers: DRAFT_VERSION_03";
 const OF_ENVOY: [&str; 3] = ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"];
 const OF_THE_SERVICE: [&str; 3] = ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"];
 
-/// The user and the day.
+/// The descriptors of the limits of a user and of the day.
 const BOTH: &str = "
     {actions: [{generic_key: {descriptor_key: day, descriptor_value: any}}]},
     {actions: [{request_headers: {header_name: x-user, descriptor_key: user}}]}";
 
-/// Asserts that a header has this number of seconds. A busy machine may have taken up to a minute of it, and a table's
-/// clock ticks in seconds for limits as slow as these.
+/// Asserts that a header has this number of seconds, to within a minute: a busy machine may be slow, and for limits as
+/// slow as these a table counts time in steps of seconds.
 #[track_caller]
 pub(crate) fn assert_seconds(answer: &Answer, header: &str, seconds: u64) {
     let told: u64 = answer.header(header).and_then(|told| told.parse().ok()).expect("a number");

@@ -4,7 +4,7 @@ use crate::common::Scratch;
 use crate::headers::assert_seconds;
 use crate::world::{Setup, World, scratch};
 
-/// A directory with these rules.
+/// Makes a directory with these rules.
 fn with_rules(rules: &str) -> Scratch {
     let scratch = scratch();
     scratch.file("rules/shop.yaml", rules);
@@ -42,7 +42,7 @@ fn the_example_of_this_repository_runs_with_its_rules() {
     assert_eq!(world.upstream.seen(), 5);
 }
 
-/// The configuration in the shape of envoyproxy/ratelimit's, with these options of the service.
+/// Starts a world with the configuration in the shape of envoyproxy/ratelimit's, with these options of the service.
 fn migrated(serve: &[&str]) -> World {
     let rules = include_str!("envoyproxy/rules.yaml");
     start(with_rules(rules), include_str!("envoyproxy/envoy.yaml"), serve)
@@ -108,7 +108,7 @@ fn quotas_of_envoyproxy_ratelimit_deny_when_all_are_used_up() {
     }
 }
 
-/// The statuses of requests with costs of 3, 3 and 1 under a limit of 5.
+/// Returns the statuses of requests with costs of 3, 3 and 1 under a limit of 5.
 fn three_costs(serve: &[&str]) -> [u16; 3] {
     let setup = Setup {
         rules: "domain: shop\ndescriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 5}}]\n",

@@ -22,7 +22,7 @@ fn rules(users: u32) -> String {
     )
 }
 
-/// The statuses other than 200, each once.
+/// Returns the statuses other than 200, each once.
 fn failures(mut statuses: Vec<u16>) -> Vec<u16> {
     statuses.retain(|status| *status != 200);
     statuses.sort_unstable();
@@ -148,7 +148,7 @@ fn a_service_that_is_killed_under_load_is_caught() {
     assert_eq!(failures(load.statuses()), [500]);
 }
 
-/// A Redis at this address.
+/// Starts a Redis at this address.
 fn redis(address: SocketAddr) -> Process {
     let port = address.port().to_string();
     let redis = redis_server(&["--port", &port, "--bind", "127.0.0.1", "--save", ""]);
@@ -165,7 +165,7 @@ descriptors:
   - {key: deny, accuracy: exact, on_error: deny, rate_limit: {unit: year, requests_per_unit: 2}}
 ";
 
-/// Services behind one Envoy, with one Redis.
+/// Starts several services behind one Envoy, which share one Redis.
 fn shared(services: usize, redis: SocketAddr) -> World {
     let url = format!("redis://{redis}/");
     let nodes = services.to_string();
@@ -191,7 +191,7 @@ fn shared(services: usize, redis: SocketAddr) -> World {
     world
 }
 
-/// The number of requests that three services admitted.
+/// Returns the number of requests that three services admitted.
 fn admitted_by_three(header: &str) -> usize {
     let address = free_address();
     let _redis = redis(address);

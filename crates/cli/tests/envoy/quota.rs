@@ -78,7 +78,7 @@ fn status(answers: &mut impl BufRead) -> u16 {
 #[test]
 fn an_envoy_is_assigned_a_share_and_asks_for_no_request() {
     let world = start();
-    // A burst of the saved requests passes, and then no more than the rule admits.
+    // The units that the user has saved up pass at once, and then no more than the rule admits.
     let statuses = world.client().together(300, "/", ALICE);
     let passed = statuses.iter().filter(|status| **status == 200).count();
     assert!((10..300).contains(&passed), "{passed}");
@@ -131,12 +131,13 @@ fn two_envoys_at_three_times_the_limit_share_it_by_their_demand() {
         sum_from(0),
         sum_from(SETTLES)
     );
-    // The bound holds for the whole time and for its rest. The seconds are counted by the clocks of two threads.
+    // The bound holds over the whole time, and over the time after the shares have settled. The seconds are counted by
+    // the clocks of two threads.
     for (second, seconds) in [(0, took), (SETTLES, took - SETTLES as f64)] {
         let sum = f64::from(sum_from(second).iter().sum::<u32>());
         assert!(sum <= seconds * 100.0 + 100.0, "{sum} in {seconds} s");
     }
-    // The limit is used. Each Envoy has its share of the demand, two thirds and one third, within a tenth of it.
+    // Most of the limit is used. Each Envoy passes its share of the demand, two thirds or one third, to within a tenth.
     let [one, other] = sum_from(SETTLES).map(f64::from);
     assert!(one + other >= 0.85 * 100.0 * SECONDS as f64, "{one} and {other}");
     for (passed, share) in [(one, 2.0 / 3.0), (other, 1.0 / 3.0)] {

@@ -5,12 +5,12 @@ use crate::world::{Setup, World};
 
 const ALICE: &[&str] = &["x-user: alice"];
 
-/// A value from a header, as a descriptor with this key.
+/// Returns a value from a header, as a descriptor with this key.
 fn of_header(key: &str) -> String {
     format!("{{actions: [{{request_headers: {{header_name: x-{key}, descriptor_key: {key}}}}}]}}")
 }
 
-/// The descriptors of several headers, each by itself.
+/// Returns the descriptors of several headers, each by itself.
 fn of_headers(keys: &[&str]) -> String {
     keys.iter().map(|key| of_header(key)).collect::<Vec<_>>().join(", ")
 }
@@ -110,7 +110,7 @@ descriptors:
 
 const PATH: &str = "{actions: [{request_headers: {header_name: ':path', descriptor_key: path}}]}";
 
-/// The statuses of requests for these paths, in their order.
+/// Returns the statuses of requests for these paths, in their order.
 fn of_paths(world: &World, paths: &[&str]) -> Vec<u16> {
     paths.iter().map(|path| world.ask(path, &[]).status).collect()
 }

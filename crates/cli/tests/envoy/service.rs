@@ -40,7 +40,7 @@ impl Service {
         let mut process = Process(child.expect("the command is built"));
         let output = BufReader::new(process.0.stderr.take().expect("piped"));
         let (sender, lines) = channel();
-        // Read to the end, so that a full pipe does not block the service.
+        // The thread reads the log to its end, so that a full pipe does not block the service.
         std::thread::spawn(move || {
             for line in output.lines().map_while(Result::ok) {
                 let _ = sender.send(line);
@@ -58,7 +58,7 @@ impl Service {
         service
     }
 
-    /// The next line of the log with this text.
+    /// Returns the next line of the log with this text.
     #[track_caller]
     pub(crate) fn line(&self, text: &str) -> String {
         let begun = Instant::now();
@@ -75,31 +75,31 @@ impl Service {
         }
     }
 
-    /// Asks it over HTTP.
+    /// Returns a client that asks the service over HTTP.
     pub(crate) fn http(&self) -> Client {
         Client(self.http)
     }
 
-    /// The value of a series in `/metrics`, 0 if it is not there.
+    /// Returns the value of a series in `/metrics`, 0 if it is not there.
     pub(crate) fn metric(&self, series: &str) -> u64 {
         let page = self.http().ask("/metrics", &[]).body;
         let value = page.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
         value.map_or(0, |value| value.parse().expect("a number"))
     }
 
-    /// The number of Envoy's requests that the service decided with this outcome.
+    /// Returns the number of Envoy's requests that the service decided with this outcome.
     pub(crate) fn asked(&self, outcome: &str) -> u64 {
         self.metric(&format!("tollgate_requests_total{{protocol=\"grpc\",outcome=\"{outcome}\"}}"))
     }
 
-    /// Sends it a signal, as `TERM`.
+    /// Sends the service a signal, such as `TERM`.
     pub(crate) fn signal(&self, name: &str) {
         let id = self.process.0.id().to_string();
         let told = Command::new("kill").args([&format!("-{name}"), &id]).status();
         assert!(told.expect("a shell's command").success());
     }
 
-    /// Waits until it has ended by itself, in order.
+    /// Waits until the service has ended by itself, and asserts that it ended without an error.
     pub(crate) fn ended(mut self) {
         assert!(self.process.0.wait().expect("it ends").success());
     }

@@ -43,7 +43,7 @@ impl Upstream {
         Self { address, seen, _runtime: runtime }
     }
 
-    /// The requests that came through.
+    /// Returns the number of requests that Envoy has passed on.
     pub(crate) fn seen(&self) -> usize {
         // Relaxed: the count publishes no other data. A request whose answer a test has read was counted before.
         self.seen.load(Ordering::Relaxed)

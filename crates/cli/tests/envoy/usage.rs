@@ -74,7 +74,8 @@ fn a_denied_request_is_charged_no_cost_after_it() {
     until_left(&world, 10);
 }
 
-/// The limits of Envoy AI Gateway: a question before the request, and after the response a charge of its cost.
+/// The limits of Envoy AI Gateway: Envoy asks with a cost of 0 before the request, and charges the whole cost after the
+/// response.
 const AS_A_GATEWAY: &str = "rate_limits: [{hits_addend: {number: 0}, USER}, {apply_on_stream_done: true, \
     hits_addend: {format: \"%DYNAMIC_METADATA(usage:cost)%\"}, USER}]";
 
@@ -117,8 +118,8 @@ fn what_a_response_did_not_use_is_given_back_by_negative_hits() {
     assert_eq!(world.ask("/", &["x-user: alice", "x-cost: 6"]).status, 429);
 }
 
-/// The tokens that pass and the tokens that are charged, if `under_way` responses are under way at the same time. The
-/// next requests are sent when the service knows the costs of the last ones.
+/// Returns the tokens that pass and the tokens that are charged, if `under_way` responses are under way at the same
+/// time. The next requests are sent when the service knows the costs of the last ones.
 fn passed(under_way: usize, rules: &str, filter: &str, serve: &[&str], asked: usize) -> [usize; 2] {
     let filter = [filter];
     let first = &[COST_OF_RESPONSE];
@@ -148,7 +149,8 @@ fn passed(under_way: usize, rules: &str, filter: &str, serve: &[&str], asked: us
 const BUDGET: usize = 10_000;
 const COST: usize = 300;
 
-/// The figures of the page's table: the tokens under way at once, the bound, and the tokens that passed in a run.
+/// Returns the figures of the page's table: the tokens under way at once, the bound, and the tokens that passed in a
+/// run.
 fn figures_of_page() -> Vec<Vec<usize>> {
     let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/from-envoy.md");
     let page = std::fs::read_to_string(page).expect("the page");
@@ -158,8 +160,8 @@ fn figures_of_page() -> Vec<Vec<usize>> {
     rows.map(|row| row.split('|').filter_map(number).collect()).collect()
 }
 
-/// The policies of both gateways ask in this way: with a question or with a cost of 1, and with the whole cost after
-/// the response.
+/// Under the policies of both gateways Envoy asks in this way: with a cost of 0 or 1 before the request, and with the
+/// whole cost after the response.
 #[test]
 fn what_is_under_way_at_once_is_all_that_passes_beyond_a_budget_and_it_is_remembered() {
     let limit = format!("rate_limit: {{unit: year, requests_per_unit: {BUDGET}}}");

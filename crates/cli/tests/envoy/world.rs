@@ -86,7 +86,7 @@ pub(crate) struct World {
     options: Vec<String>,
 }
 
-/// A directory that no other scenario has.
+/// Makes a directory that no other scenario has.
 pub(crate) fn scratch() -> Scratch {
     static SCENARIOS: AtomicUsize = AtomicUsize::new(0);
     // Relaxed: it is enough that each number is taken once.
@@ -130,12 +130,12 @@ impl World {
         Envoy::start(&scratch(), &self.scratch.read("envoy.yaml"))
     }
 
-    /// The client of Envoy's listener.
+    /// Returns a client that sends requests to Envoy.
     pub(crate) fn client(&self) -> Client {
         self.envoy.http
     }
 
-    /// The first service, which is the only one in most scenarios.
+    /// Returns the first service, which is the only one in most scenarios.
     pub(crate) fn service(&self) -> &Service {
         &self.services[0]
     }
@@ -193,7 +193,7 @@ impl World {
     }
 }
 
-/// Waits until a condition holds that needs only time.
+/// Waits until a condition holds, which must come true without further requests.
 #[track_caller]
 pub(crate) fn until(what: &str, mut is_there: impl FnMut() -> bool) {
     let begun = Instant::now();
@@ -256,7 +256,7 @@ fn config(
     config
 }
 
-/// The part that is added to every configuration.
+/// The part of Envoy's configuration that is added to every other part.
 const ADMIN: &str = "admin: {address: {socket_address: {address: 127.0.0.1, port_value: 0}}}";
 
 /// A running Envoy. Its log is printed if the scenario fails.
@@ -268,7 +268,7 @@ pub(crate) struct Envoy {
 }
 
 impl Envoy {
-    /// Starts it with this configuration, whose first listener gets a free port, and waits until it answers.
+    /// Starts Envoy with this configuration, whose first listener gets a free port, and waits until Envoy answers.
     pub(crate) fn start(scratch: &Scratch, config: &str) -> Self {
         scratch.file("envoy.yaml", config);
         let log = scratch.path().join("envoy.log");

@@ -79,7 +79,7 @@ pub(crate) fn reference(text: &str) -> Vec<bool> {
     at_times(&clock, || has_turn(limiter.entry(), text, 1))
 }
 
-/// The policy for places where nothing can wait.
+/// Returns the policy for places where nothing can wait.
 pub(crate) fn without_queue(text: &str) -> &str {
     [" queue ", " wait "].iter().fold(text, |text, word| text.split(word).next().unwrap())
 }
@@ -98,7 +98,7 @@ fn tiers(text: &str) -> Answers {
     Ok(at_times(&clock, || has_turn(limiter.entry("a").tier(1).unwrap(), text, 1)))
 }
 
-/// A limiter whose quota is set again, to the same value, between the requests.
+/// Asks a limiter whose quota is set again, to the same value, between the requests.
 fn changing(text: &str) -> Answers {
     let clock = ManualClock::new();
     let limiter =
@@ -113,7 +113,7 @@ fn changing(text: &str) -> Answers {
     }))
 }
 
-/// A limiter with one stripe, so that this stripe has the whole limit. Several stripes are compared in
+/// Asks a limiter with one stripe, so that this stripe has the whole limit. Several stripes are compared in
 /// `tests/striped.rs`.
 fn striped(text: &str) -> Answers {
     let clock = ManualClock::new();
@@ -129,7 +129,7 @@ fn sketch(text: &str) -> Answers {
     Ok(at_times(&clock, || limiter.check("a").is_allowed()))
 }
 
-/// A lease that takes its units one by one.
+/// Asks a lease that takes its units one by one.
 fn lease(text: &str) -> Answers {
     let clock = ManualClock::new();
     let limiter = Limiter::builder(policy(text)).clock(clock.clone()).build();
@@ -137,7 +137,7 @@ fn lease(text: &str) -> Answers {
     Ok(at_times(&clock, || lease.check().is_ok()))
 }
 
-/// A limiter that is saved and restored between the requests.
+/// Asks a limiter that is saved and restored between the requests.
 fn snapshot(text: &str) -> Answers {
     let clock = ManualClock::new();
     let mut limiter = Limiter::builder(policy(text)).clock(clock.clone()).build();
@@ -201,7 +201,7 @@ fn middleware(text: &str) -> Answers {
     let clock = ManualClock::new();
     let mut gate = Gate::new(Limiter::builder(policy(text)).clock(clock.clone()).build(), Everyone);
     if policy(text).at_limit().queue.is_some() {
-        // The wait is over at once, and the clock stands still during it.
+        // The sleep ends at once, and the clock stands still meanwhile.
         gate = gate.delay(Duration::MAX, |_| ready(()));
     }
     let layer = RateLimitLayer::of(gate);
@@ -213,7 +213,7 @@ fn middleware(text: &str) -> Answers {
     }))
 }
 
-/// The result of a future that waits for nothing.
+/// Returns the result of a future that waits for nothing.
 pub(crate) fn now_or_never<F: Future>(future: F) -> F::Output {
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     match std::pin::pin!(future).poll(&mut context) {
@@ -238,7 +238,7 @@ fn rules(row: &Row) -> Answers {
     Ok(at_times(&clock, || maker.check(&request).unwrap().is_allowed()))
 }
 
-/// All places in one process.
+/// Asks all places in one process.
 pub(crate) fn at_one_place(row: &Row) -> Vec<Asked> {
     let text = row.policy;
     let places: [(&str, Answers); 12] = [

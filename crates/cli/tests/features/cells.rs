@@ -19,7 +19,7 @@ pub(crate) enum Elsewhere {
 use Elsewhere::{Done, Never, NoMeaning, Test};
 
 impl Elsewhere {
-    /// A description of the missing test, if this names a test that does not exist.
+    /// Returns a description of the missing test, if this names a test that does not exist.
     pub(crate) fn missing(self) -> Option<String> {
         let Test(file, test) = self else { return None };
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file);
@@ -43,7 +43,7 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// A table. Tests that are named in it must be there.
+    /// Makes a table. All tests that its cells name must exist.
     pub(crate) fn add(&mut self, columns: &[&'static str], rows: &[CellRow]) -> String {
         let mut table = format!("| | {} |\n", columns.join(" | "));
         table += &format!("|---|{}\n", ":-:|".repeat(columns.len()));
@@ -84,13 +84,13 @@ impl Tables {
         format!("never {}", letters(at))
     }
 
-    /// The reasons for refusals, each behind its letters.
+    /// Returns the reasons for refusals, each behind its letters.
     pub(crate) fn reasons(&self) -> String {
         let reason = |(n, why): (usize, &&str)| wrapped(&format!("* **{}**", letters(n)), " ", why);
         self.reasons.iter().enumerate().map(reason).collect()
     }
 
-    /// The tests that the cells name, and the reasons why cells have no meaning.
+    /// Returns the tests that the cells name, and the reasons why cells have no meaning.
     pub(crate) fn tests(&self) -> String {
         format!("| | at | test |\n|---|---|---|\n{}", self.tests.concat())
     }
@@ -105,7 +105,7 @@ pub(crate) fn letters(n: usize) -> String {
     [letter(n / 26 - 1), letter(n % 26)].into_iter().collect()
 }
 
-/// The text behind its mark, in lines of 120 characters at most, each but the first behind an indent.
+/// Returns the text behind its mark, in lines of 120 characters at most, each but the first behind an indent.
 pub(crate) fn wrapped(mark: &str, indent: &str, text: &str) -> String {
     let (mut lines, mut line) = (String::new(), mark.to_owned());
     for word in text.split_whitespace() {

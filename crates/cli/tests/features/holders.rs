@@ -1,4 +1,4 @@
-//! The things that hold limits, at every place around the library, each with the test that shows it.
+//! The table of the kinds of limits that each place around the library has, with the tests that show it.
 
 use crate::cells::Elsewhere::{self, Never, NoMeaning, Test};
 use crate::cells::{CellRow, Tables};
@@ -33,7 +33,7 @@ const STORE_FORGETS: Elsewhere = Never(
 const ALL_MODES: Elsewhere =
     Test(CHANGED, "a_changed_limit_gives_no_key_a_fresh_quota_in_any_mode");
 
-/// The things that hold limits, and their cells of [`AROUND`].
+/// The kinds of limits, each with its cells for the places [`AROUND`] the library.
 const HOLDERS: [(&str, [Elsewhere; 7]); 9] = [
     (
         "one limit",
@@ -68,7 +68,7 @@ const HOLDERS: [(&str, [Elsewhere; 7]); 9] = [
     (
         "tiers",
         [
-            // There is a rule for each value of a field.
+            // In a replay, a tier is a rule for one value of a field.
             Test(REPLAY_RULES, "rules_are_reported_one_by_one_and_all_together"),
             ONE_CLIENT,
             Test(
@@ -76,7 +76,7 @@ const HOLDERS: [(&str, [Elsewhere; 7]); 9] = [
                 "each_client_has_the_quota_of_its_plan_and_headers_tell_that_one",
             ),
             Test("crates/rules/tests/matching.rs", "values_have_a_limit_each_unless_it_is_shared"),
-            // A tier is a limiter of the same name under another policy. So one limit has several policies.
+            // Over Redis, a tier is a limiter of the same name under another policy, so one limit has several policies.
             ALL_MODES,
             ALL_MODES,
             ALL_MODES,
@@ -178,7 +178,7 @@ const HOLDERS: [(&str, [Elsewhere; 7]); 9] = [
     ),
 ];
 
-/// The table.
+/// Returns the table.
 pub(crate) fn section(tables: &mut Tables) -> String {
     let row =
         |(name, cells): &(&'static str, [Elsewhere; 7])| CellRow { name, cells: cells.to_vec() };

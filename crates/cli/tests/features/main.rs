@@ -27,8 +27,8 @@ use std::path::Path;
 use ask::Row;
 use page::Cell;
 
-/// The policies. Each has a quota of six in every period, so that it also fits where the time is that of a server: see
-/// `nodes`.
+/// The policies. Each has a quota of six per period. Over Redis the same quota is per day, because the time there is
+/// the server's: see `nodes`.
 const ROWS: [Row; 25] = [
     Row::of("gcra 6/m burst 3", "algorithm: gcra, unit: minute, burst: 3"),
     Row::of("token-bucket 6/m burst 3", "algorithm: token-bucket, unit: minute, burst: 3"),

@@ -24,7 +24,7 @@ impl Cell {
     ) -> Result<Self, String> {
         match answers {
             Ok(answers) if answers == reference => Ok(Self { place, refusal: None }),
-            // A place without turns decides as if the policy had no queue.
+            // A place where requests cannot wait decides as if the policy had no queue.
             Ok(answers) => match reason(row.policy, place) {
                 Some(reason @ Refusal::NoMeaning(_)) if answers == Self::at_once(row) => {
                     Ok(Self { place, refusal: Some(reason) })
@@ -41,7 +41,7 @@ impl Cell {
         }
     }
 
-    /// The answers of a place where nothing can wait.
+    /// Returns the answers of a place where nothing can wait.
     fn at_once(row: &Row) -> Vec<bool> {
         ask::reference(ask::without_queue(row.policy))
     }
@@ -89,7 +89,7 @@ The letters in the tables of verbs and of kinds of limits lead here.
 
 ";
 
-/// The page, and the list of the tests that its cells name.
+/// Returns the page, and the list of the tests that its cells name.
 pub(crate) fn page(rows: &[Row], cells: &[Vec<Cell>]) -> (String, String) {
     let mut page = HEAD.to_owned();
     let places: Vec<_> = cells[0].iter().map(|cell| cell.place).collect();
@@ -132,7 +132,7 @@ pub(crate) fn page(rows: &[Row], cells: &[Vec<Cell>]) -> (String, String) {
     (page, tables.tests())
 }
 
-/// The text of a cell. Refusals for the same reason have the same number.
+/// Returns the text of a cell. Refusals for the same reason have the same number.
 fn shown(cell: &Cell, refusals: &mut Vec<Refusal>) -> String {
     let refusal = match &cell.refusal {
         None => return "yes".to_owned(),

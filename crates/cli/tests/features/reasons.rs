@@ -55,7 +55,7 @@ const DIVIDED_QUEUE: Refusal = Never(
 const LEASED_QUEUE: Refusal =
     NoMeaning("A lease takes only units that are available now, so its holder never waits.");
 
-/// The reason for which this place refuses this policy.
+/// Returns the reason for which this place refuses this policy.
 pub(crate) fn reason(policy: &str, place: &str) -> Option<Refusal> {
     let says = |word: &str| policy.contains(word);
     let log = says("sliding-log");

@@ -45,7 +45,7 @@ fn keyed(policy: &str) -> Box<dyn Fn() -> Entry<'static>> {
 
 type MakeTable = fn() -> &'static KeyedLimiter<str>;
 
-/// The tables at which `check_many` can be asked. If a table has several tiers, it asks the first.
+/// The tables at which `check_many` can be asked. In a table of several tiers it asks the first tier.
 const MANY: [(&str, MakeTable); 3] = [
     ("`KeyedLimiter`", || table("gcra 5/m")),
     ("several tiers", || {
@@ -90,7 +90,7 @@ pub(crate) fn all_are_as_told() {
 
 const ONE_KEY: Elsewhere = NoMeaning("This is a single limit without keys.");
 
-/// The rows of the table for the library, and of the table for the places around it.
+/// Returns the rows of the table for the library, and of the table for the places around it.
 fn rows() -> (Vec<CellRow>, Vec<CellRow>) {
     let in_library = |row: &crate::verbs::VerbRow| {
         let cells = [vec![Done; STORES.len()], vec![row.elsewhere[0], row.sketch]].concat();
@@ -127,7 +127,7 @@ fn rows() -> (Vec<CellRow>, Vec<CellRow>) {
     tables
 }
 
-/// The two tables of the verbs.
+/// Returns the two tables of the verbs.
 pub(crate) fn section(tables: &mut Tables) -> String {
     let (in_library, around) = rows();
     let mut columns: Vec<_> = STORES.iter().map(|(name, _)| *name).collect();

@@ -67,13 +67,13 @@ pub(crate) enum Proxy {
 pub(crate) const ALL: [Proxy; 3] = [Proxy::Nginx, Proxy::Ha, Proxy::Caddy];
 
 impl Proxy {
-    /// Returns whether a response that passes tells what is left. In the examples of the other proxies only denied
-    /// clients are told.
+    /// Returns whether the headers of an admitted response say what is left. In the examples of the other proxies only
+    /// denied clients get these headers.
     pub(crate) fn passes_headers(self) -> bool {
         self == Self::Nginx
     }
 
-    /// The configuration of the examples, with other addresses.
+    /// Returns the configuration from the examples, with the addresses of the test.
     fn config(self, [own, service, app]: [SocketAddr; 3]) -> String {
         let (example, from, to) = match self {
             Self::Nginx => {
@@ -99,7 +99,7 @@ impl Proxy {
         config
     }
 
-    /// Starts it with a configuration in the directory.
+    /// Starts the proxy with this configuration, in this directory.
     fn start(self, scratch: &Scratch, config: &str) -> Process {
         let mut command = match self {
             Self::Nginx => {
@@ -155,7 +155,7 @@ pub(crate) struct World {
     running: Running,
 }
 
-/// The processes that go on when the service has ended.
+/// The processes that keep running after the service has ended.
 pub(crate) struct Running {
     client: Client,
     log: std::path::PathBuf,
@@ -168,7 +168,8 @@ impl World {
         Self::start_with(test, proxy, &[], |config| config)
     }
 
-    /// With more options of the service, and a changed configuration of the proxy.
+    /// Starts a world as [`start`](Self::start) does, with more options of the service and a changed configuration of
+    /// the proxy.
     pub(crate) fn start_with(
         test: &str,
         proxy: Proxy,
@@ -204,7 +205,7 @@ impl World {
 }
 
 impl Running {
-    /// One request from an address of this machine, its path as it is written.
+    /// Sends a request from this address of the machine. curl leaves the path as it is written.
     pub(crate) fn ask(&self, from: &str, path: &str, headers: &[&str]) -> Answer {
         self.client.ask_with(path, headers, &["--interface", from, "--path-as-is"])
     }

@@ -5,14 +5,14 @@ use tollgate_oracle::WorkedExample;
 use crate::common::{Scratch, admitted};
 use crate::in_process::{letter, rule_file};
 
-/// A directory for one run. Examples of the same policy have different requests.
+/// Makes a directory for one run. Examples of the same policy have different requests.
 fn scratch(command: &str, example: &WorkedExample, policies: &[&str]) -> Scratch {
     let is_word = |letter: char| letter.is_ascii_alphanumeric();
     let name = format!("{command} {policies:?} {}", example.requests.len());
     Scratch::new(&format!("worked_{}", name.replace(|letter| !is_word(letter), "_")))
 }
 
-/// A time of day on a day of its own, and the next day. Every aligned window begins with the day.
+/// Returns a time in the log. Time 0 of an example is midnight, at which every aligned window begins.
 fn time(now_ns: u64) -> String {
     let (seconds, nanos) = (now_ns / 1_000_000_000, now_ns % 1_000_000_000);
     let (day, second) = (14 + seconds / 86_400, seconds % 86_400);
@@ -54,7 +54,7 @@ pub(crate) fn replay(example: &WorkedExample, policies: &[&str]) -> String {
     decided
 }
 
-/// Rules are used for several policies: each line is charged to all of them or to none.
+/// Several policies are replayed as rules, which charge each line to all of them or to none.
 fn policies_of_rules<'a>(policies: &'a [&'a str]) -> &'a [&'a str] {
     if policies.len() > 1 { policies } else { &[] }
 }

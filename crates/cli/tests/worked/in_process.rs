@@ -25,7 +25,7 @@ pub(crate) fn letter(is_admitted: bool) -> char {
     if is_admitted { 'A' } else { 'D' }
 }
 
-/// Each request at its time.
+/// Decides each request at its time.
 fn at_times(
     example: &WorkedExample,
     clock: &ManualClock,
@@ -68,7 +68,7 @@ pub(crate) fn keyed(example: &WorkedExample, policies: &[&str]) -> String {
     at_times(example, &clock, |cost| is_admitted(&entries, example.waits(), cost))
 }
 
-/// A gate for each policy; a request says in a header what it costs.
+/// Asks a middleware with a gate for each policy; a request says in a header what it costs.
 pub(crate) fn middleware(example: &WorkedExample, policies: &[&str]) -> String {
     fn served(_: Request<()>) -> Ready<Result<Response<Bytes>, Infallible>> {
         ready(Ok(Response::new(Bytes::new())))
@@ -81,7 +81,7 @@ pub(crate) fn middleware(example: &WorkedExample, policies: &[&str]) -> String {
         });
         let gate = Gate::new(limiter, Everyone).cost(cost);
         let gate = gate.named(PolicyName::new(&format!("p{n}")).unwrap());
-        // A wait is over at once, and the clock stands still during it.
+        // The sleep ends at once, and the clock stands still meanwhile.
         if example.waits() { gate.delay(Duration::MAX, |_| ready(())) } else { gate }
     });
     let service = RateLimitLayer::all(gates).unwrap().layer(tower::service_fn(served));
@@ -95,7 +95,7 @@ pub(crate) fn middleware(example: &WorkedExample, policies: &[&str]) -> String {
     })
 }
 
-/// A rule file with a rule for each policy, whose key is `p` and the policy's number.
+/// Returns a rule file with a rule for each policy, whose key is `p` and the policy's number.
 pub(crate) fn rule_file(policies: &[&str]) -> String {
     let mut file = "domain: worked\ndescriptors:\n".to_owned();
     for (n, text) in policies.iter().enumerate() {
@@ -104,7 +104,7 @@ pub(crate) fn rule_file(policies: &[&str]) -> String {
     file
 }
 
-/// A policy in the words of a rule.
+/// Returns a policy in the words of a rule.
 fn limit_of(text: &str) -> String {
     let mut words = text.split_whitespace();
     let mut algorithm = words.next().unwrap().to_owned();
@@ -128,7 +128,7 @@ fn limit_of(text: &str) -> String {
 /// next run.
 const APART_NS: u64 = 3 * 86_400 * 1_000_000_000;
 
-/// Clients whose requests come one after the other, on one clock: none has been there before, and time never goes back.
+/// New clients on one clock. All requests of one client come before those of the next, so time never goes back.
 pub(crate) struct Clients {
     clock: ManualClock,
     seen: Cell<u64>,
@@ -139,7 +139,7 @@ impl Clients {
         Self { clock, seen: Cell::new(0) }
     }
 
-    /// The requests of a new client, by its name.
+    /// Decides the requests of a new client, whose name `is_admitted` gets.
     pub(crate) fn decide(
         &self,
         example: &WorkedExample,
@@ -156,7 +156,7 @@ impl Clients {
     }
 }
 
-/// The keys of the rules of these policies.
+/// Returns the keys of the rules of these policies.
 pub(crate) fn rule_keys(all: &[String], policies: &[&str]) -> Vec<String> {
     let key = |policy: &&str| all.iter().position(|known| known == policy).unwrap();
     policies.iter().map(|policy| format!("p{}", key(policy))).collect()

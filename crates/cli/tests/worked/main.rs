@@ -22,7 +22,7 @@ use tollgate_oracle::{WorkedExample, worked_examples};
 /// A function that decides an example's requests under these policies, and returns a string of A and D.
 type Decide<'a> = Box<dyn FnMut(&WorkedExample, &[&str]) -> String + 'a>;
 
-/// A place that decides examples, and why it cannot decide all of them.
+/// A layer that decides examples, and the reasons why it cannot decide some of them.
 struct Layer<'a> {
     name: &'static str,
     lacks: fn(&WorkedExample) -> Option<&'static str>,
@@ -66,7 +66,7 @@ fn layers<'a>(rules: &'a in_process::Rules, service: &'a served::Service) -> [La
 /// A policy with one unit more than that of the first example, for the control.
 const ONE_MORE: &str = "fixed-window 4/60s";
 
-/// All policies of the examples, and the policy of the control.
+/// Returns all policies of the examples, and the policy of the control.
 fn policies() -> Vec<&'static str> {
     let of_examples = worked_examples().into_iter().flat_map(|example| example.policies);
     let mut policies: Vec<_> = of_examples.chain([ONE_MORE]).collect();
@@ -93,7 +93,7 @@ fn every_layer_decides_the_worked_examples_as_they_say() {
         }
     }
     assert_eq!(SCRIPT.missing(), None);
-    // No example is left out but these.
+    // These are the only examples that are left out.
     let expected =
         [(("replay", ONE_UNIT), 13), (("simulate", ONE_POLICY), 1), (("simulate", ONE_UNIT), 13)];
     assert_eq!(left_out, BTreeMap::from(expected));

@@ -9,7 +9,7 @@ use crate::replay::wanted::Wanted;
 pub(crate) struct Asked {
     pub(super) wanted: Wanted,
     pub(super) conditions: Vec<Condition>,
-    /// The parts of `wanted`, and then those of the conditions.
+    /// The parts of `wanted`, followed by the parts of the conditions.
     pub(super) parts: Vec<LineKey>,
     /// The field of the time in JSON lines, if it differs from that of the format.
     pub(super) time_field: Option<String>,

@@ -7,16 +7,16 @@ use crate::replay::chain::is_address_text;
 use crate::replay::event::ReplayEvent;
 use crate::replay::wanted::Wanted;
 
-/// The client with more than half of the lines of a block. Over all blocks so far it is the only client that can have
-/// more than half of their lines.
+/// The client with more than half of the lines of a block. Over all blocks so far, the only client that can have more
+/// than half of the lines.
 ///
 ///
-/// It is found by a majority vote. For all blocks, `lines` is never too high, but may be too low.
+/// It is found by a majority vote over the blocks. After several blocks `lines` is never too high, but may be too low.
 #[derive(Debug, Default)]
 pub(crate) struct CommonClient {
     text: Box<[u8]>,
     lines: u64,
-    /// The lead in lines over all other clients.
+    /// The lead of this client over all other clients together, in lines.
     lead: u64,
 }
 

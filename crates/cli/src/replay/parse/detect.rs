@@ -68,9 +68,9 @@ impl std::error::Error for DetectError {}
 /// A format, and its readings of the first lines.
 struct Candidate<'c> {
     format: &'c ChosenFormat,
-    /// The time and the key of each line that it reads.
+    /// The time and the key of each line that the format reads.
     readings: Vec<Option<(u64, Vec<u8>)>>,
-    /// The number of lines that it reads to their ends.
+    /// The number of lines that the format reads to their ends.
     whole: usize,
 }
 
@@ -85,7 +85,7 @@ impl<'c> Candidate<'c> {
                 }
                 Ok(LineRead::LeftOut | LineRead::Nothing) | Err(_) => None,
             };
-            // A line that ends before the format does is of another format, even if it begins in the same way.
+            // A line that lacks the last fields of the format has another format, even if it begins in the same way.
             let reading = reading.zip(reader.behind_all(line));
             candidate.whole +=
                 usize::from(reading.as_ref().is_some_and(|(_, rest)| rest.is_empty()));
@@ -111,7 +111,7 @@ impl<'c> Candidate<'c> {
     }
 }
 
-/// The formats that read any of the lines.
+/// Returns the formats that read any of the lines.
 fn readers<'c>(
     formats: &[&'c ChosenFormat],
     asked: &Asked,
@@ -154,12 +154,12 @@ pub(super) fn format(
     built.map(Some).ok_or_else(unknown)
 }
 
-/// The format that fits, if there is one.
+/// Returns the format that fits, if there is one.
 fn choose<'c>(
     readers: &[Candidate<'c>],
     lines: &[NumberedLine<'_>],
 ) -> Result<Option<&'c ChosenFormat>, DetectError> {
-    /// The first line that `other` reads and `one` does not.
+    /// Returns the first line that `other` reads and `one` does not.
     fn beyond(one: &Candidate<'_>, other: &Candidate<'_>) -> Option<usize> {
         let mut pairs = one.readings.iter().zip(&other.readings);
         pairs.position(|(one, other)| one.is_none() && other.is_some())
@@ -184,11 +184,11 @@ fn choose<'c>(
     Ok(fullest(fitting.into_iter()))
 }
 
-/// The format that reads the most lines to their ends; among equals the first.
+/// Returns the format that reads the most lines to their ends; if several read equally many, the first of these.
 fn fullest<'a, 'c: 'a>(
     candidates: impl DoubleEndedIterator<Item = &'a Candidate<'c>>,
 ) -> Option<&'c ChosenFormat> {
-    // `max_by_key` takes the last of equals, so the order is reversed.
+    // `max_by_key` returns the last of several equal maxima, so the order is reversed.
     candidates.rev().max_by_key(|candidate| candidate.whole).map(|candidate| candidate.format)
 }
 

@@ -17,13 +17,13 @@ use super::time_form::TimePart;
 /// The reason why a text is no format. Positions are counted in bytes, from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DialectError {
-    /// Neither a name nor a format.
+    /// The text is neither a name nor a format.
     Unknown,
-    /// A directive that does not end.
+    /// A directive has no end.
     Open { at: usize, close: char },
     /// A `%` or a `$` is not followed by a directive.
     NoDirective { at: usize },
-    /// The directives make no format.
+    /// The directives do not form a format.
     Template(TemplateError),
 }
 
@@ -232,7 +232,7 @@ fn envoy(text: &str) -> Result<Vec<FormatToken>, DialectError> {
             argument = &inner[..end];
             behind = &inner[end + 1..];
         }
-        // Skips a maximum length.
+        // Skips the maximum length of the text, which follows a colon.
         if let Some(length) = behind.strip_prefix(':') {
             behind = length.trim_start_matches(|c: char| c.is_ascii_digit());
         }
@@ -269,7 +269,7 @@ fn without_precision(pattern: &str) -> String {
     (1..=9).fold(pattern.to_owned(), |text, digits| text.replace(&format!("%{digits}f"), "%f"))
 }
 
-/// The columns of the W3C's extended log format, as IIS and CloudFront name them. Their times are in UTC.
+/// Returns the columns of the W3C's extended log format, as IIS and CloudFront name them. Their times are in UTC.
 pub(super) fn columns_tokens(columns: &str) -> Vec<FormatToken> {
     let mut tokens = Vec::new();
     for name in columns.split_ascii_whitespace() {

@@ -37,7 +37,7 @@ pub(super) enum FieldKind {
     Time(TimePart),
     /// Any text, blanks included. It cannot be a key.
     Gap,
-    /// A number that blanks in front of it make as wide as its column.
+    /// A number with blanks in front of it that fill its column.
     Padded,
     Other,
 }
@@ -48,7 +48,7 @@ impl FieldKind {
         matches!(self, Self::User | Self::Request | Self::Time(_) | Self::Gap)
     }
 
-    /// The kind of a request header, by its name in lower case.
+    /// Returns the kind of a request header, by its name in lower case.
     pub(super) fn of_header(name: &str) -> Self {
         match name {
             "x-forwarded-for" => Self::Addresses,
@@ -99,7 +99,7 @@ pub(super) enum Cut {
 }
 
 impl Cut {
-    /// The part of a field's text.
+    /// Returns the part of a field's text.
     pub(super) fn of(self, text: &[u8]) -> &[u8] {
         match self {
             Self::Whole => text,
@@ -125,17 +125,17 @@ pub(super) struct PartSource {
     /// The index of the field.
     pub(super) index: usize,
     pub(super) cut: Cut,
-    /// The index of the field with forwarded addresses, if it is used.
+    /// The index of the field with forwarded addresses, if the client is searched for there, too.
     pub(super) forwarded: Option<usize>,
 }
 
 impl PartSource {
-    /// The text of the part. `found` has the texts of the fields.
+    /// Returns the text of the part. `found` has the texts of the fields.
     pub(super) fn text<'l>(&self, found: &[&'l [u8]]) -> &'l [u8] {
         found.get(self.index).map_or(b"", |field| self.cut.of(field))
     }
 
-    /// The indices of the fields that this source needs.
+    /// Returns the indices of the fields that this source needs.
     pub(super) fn indices(&self) -> impl Iterator<Item = usize> {
         std::iter::once(self.index).chain(self.forwarded)
     }
@@ -174,7 +174,7 @@ fn main_source<'f>(
     found.min_by_key(|((rank, _), index)| (*rank, *index)).map(|((_, cut), index)| (index, cut))
 }
 
-/// The names of the keys that these fields offer, for messages.
+/// Returns the names of the keys that these fields offer, for messages.
 pub(super) fn names<'f>(fields: &[&'f FormatField]) -> Vec<Cow<'f, str>> {
     let of = |key: &LineKey| source(key, fields.iter().copied()).map(|_| key.name().to_owned());
     let named = LineKey::NAMED.iter().filter_map(of).map(Cow::Owned);

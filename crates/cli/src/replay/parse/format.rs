@@ -14,13 +14,13 @@ use super::template::Template;
 use crate::replay::clients::ClientsBy;
 use crate::replay::key::LineKey;
 
-/// The name of a format that the command line spells out.
+/// The name, in reports, of a format that was given as a pattern.
 pub(super) const CUSTOM: &str = "custom";
 
 /// The beginning of the line that names columns.
 pub(super) const COLUMNS: &[u8] = b"#Fields:";
 
-/// The formats that a file may have: one, or several, of which the first lines choose one.
+/// The formats that a file may have. If there are several, its first lines decide between them.
 #[derive(Clone, Debug)]
 pub(crate) struct FormatChoice(pub(super) Vec<ChosenFormat>);
 
@@ -68,7 +68,7 @@ impl ChosenFormat {
         Ok(Self { name: format.name, shape })
     }
 
-    /// The format of a file, prepared to read the parts that are asked for.
+    /// Returns the format of a file, prepared to read the parts that are asked for.
     pub(super) fn of_file(&self, asked: &Asked) -> FileFormat {
         let plan = |template: &Template| Arc::new(LinePlan::new(template.clone(), &asked.parts));
         let lines = match &self.shape {
@@ -130,7 +130,7 @@ pub(super) enum LineFormat {
 }
 
 impl LineFormat {
-    /// Takes the columns that a line names, if this is a format with columns.
+    /// Takes over the columns that a line names, if this is a format with columns.
     pub(super) fn take_columns(&mut self, line: &[u8], asked: &Asked) -> Result<(), Reason> {
         let (Self::Columns(plan), Some(columns)) = (self, line.strip_prefix(COLUMNS)) else {
             return Ok(());

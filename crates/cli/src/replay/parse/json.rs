@@ -162,7 +162,7 @@ impl JsonLine {
         clock.read_any(time.as_bytes())
     }
 
-    /// The part that a key names.
+    /// Returns the part that a key names.
     pub(super) fn part(&self, key: &LineKey) -> Result<String, Reason> {
         let text = plain(&self.object, self.format.names(key, &mut [""]))?;
         if !(matches!(key, LineKey::Ip(_)) && key.follows_chains()) {
@@ -195,8 +195,8 @@ fn object(line: &[u8]) -> Result<Map<String, Value>, Reason> {
     }
 }
 
-/// The value of the first of these fields that exists, as text. Null becomes an empty text. A list of one value, as
-/// some servers write headers, becomes that value.
+/// Returns the value of the first of these fields that exists, as text. Null becomes an empty text. A list of one
+/// value, as some servers write headers, becomes that value.
 fn plain(object: &Map<String, Value>, names: &[&str]) -> Result<String, Reason> {
     let (name, value) = names
         .iter()
@@ -215,7 +215,7 @@ fn plain(object: &Map<String, Value>, names: &[&str]) -> Result<String, Reason> 
     }
 }
 
-/// A field by its name, or by its path: `request.remote_ip`.
+/// Finds a field by its name, or by its path: `request.remote_ip`.
 fn field<'o>(object: &'o Map<String, Value>, name: &str) -> Option<&'o Value> {
     object.get(name).or_else(|| {
         let (outer, inner) = name.split_once('.')?;

@@ -34,9 +34,9 @@ pub(super) struct LineReader<'p, 'l> {
     clock: ClfTimeReader,
     /// The fields of the line.
     found: Vec<&'l [u8]>,
-    /// Whether the command line spells out the format.
+    /// Whether the format was given on the command line as a pattern.
     is_spelled_out: bool,
-    /// The first list of which the last address was taken.
+    /// The first list of addresses of which only the last address was used.
     last_of: OnceCell<Box<[u8]>>,
 }
 
@@ -54,7 +54,7 @@ impl<'p, 'l> LineReader<'p, 'l> {
         }
     }
 
-    /// The rest of a line behind all fields of the format; `None` if the line does not have all of them.
+    /// Returns the rest of a line behind all fields of the format; `None` if the line does not have all of them.
     pub(super) fn behind_all(&self, line: &'l [u8]) -> Option<&'l [u8]> {
         match &self.format {
             LineFormat::Text(plan) | LineFormat::Columns(Ok(plan)) => {
@@ -79,7 +79,7 @@ impl<'p, 'l> LineReader<'p, 'l> {
             return Ok(LineRead::Nothing);
         }
         let read = self.read_as_it_is(behind);
-        // If the format was spelled out, a text that looks like a prefix may be a part of the format.
+        // If the format was given as a pattern, a text that looks like a prefix may belong to the format.
         if behind.len() == line.len() || !self.is_spelled_out || self.has_address(&read) {
             return read;
         }
@@ -87,7 +87,7 @@ impl<'p, 'l> LineReader<'p, 'l> {
         if whole.is_ok() && (read.is_err() || self.has_address(&whole)) { whole } else { read }
     }
 
-    /// Returns the first list of which only the last address was taken.
+    /// Returns the first list of addresses of which only the last address was used.
     pub(super) fn last_of(self) -> Option<Box<[u8]>> {
         self.last_of.into_inner()
     }
@@ -158,7 +158,7 @@ fn client_behind(
     if is_address_text(client) || is_chain(client) {
         return Ok(());
     }
-    // All parts are slices of the line, so their pointers give their places in it.
+    // All parts are slices of the line, so their pointers show where in the line they are.
     let place = |part: &[u8]| part.as_ptr() as usize - line.as_ptr() as usize;
     let from = place(client) + client.len();
     let times = plan.template.time().fields.iter().map(|&index| place(found[index]));
@@ -171,12 +171,12 @@ fn client_behind(
     }
 }
 
-/// The line without a byte order mark, which some editors write at the start of a file.
+/// Returns the line without a byte order mark, which some editors write at the start of a file.
 pub(super) fn content(line: &[u8]) -> &[u8] {
     line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii_start()
 }
 
-/// The key and the time of a line, unless a condition leaves it out.
+/// Returns the key and the time of a line, unless a condition leaves it out.
 #[inline]
 fn read<'l>(
     asked: &Asked,
@@ -208,7 +208,7 @@ impl<'l> TextValues<'_, 'l> {
         let text = source.cut.of(field);
         if source.cut == Cut::LastOfList && text.len() < field.len() && self.last_of.get().is_none()
         {
-            // The cell was empty, so this succeeds.
+            // The `OnceCell` was empty, so `set` succeeds.
             let _ = self.last_of.set(field.into());
         }
         match source.forwarded {
@@ -230,13 +230,13 @@ impl<'l> TextValues<'_, 'l> {
     }
 }
 
-/// The lines of a block, without their ends.
+/// Returns the lines of a block, without their ends.
 pub(super) fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut ends = memchr::memchr_iter(b'\n', bytes);
     let mut start = 0;
     std::iter::from_fn(move || {
         let end = ends.next().unwrap_or(bytes.len());
-        // An empty rest behind the last newline is no line.
+        // If nothing follows the last newline, there is no further line.
         let line = bytes.get(start..end).filter(|line| end < bytes.len() || !line.is_empty())?;
         start = end + 1;
         Some(line.trim_ascii_end())

@@ -37,7 +37,7 @@ pub(super) fn object(line: &[u8]) -> Result<Map<String, Value>, Reason> {
     if pairs == 0 { Err(Reason::not_logfmt(line)) } else { Ok(object) }
 }
 
-/// The index behind the closing quote of a text in quotes.
+/// Returns the index behind the closing quote of a text in quotes.
 fn end_of_quotes(text: &str) -> Option<usize> {
     let mut is_escaped = false;
     for (place, byte) in text.bytes().enumerate().skip(1) {

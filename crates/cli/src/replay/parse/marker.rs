@@ -30,7 +30,7 @@ impl Marker {
         &self.text
     }
 
-    /// The index of the marker's first occurrence.
+    /// Returns the index of the marker's first occurrence.
     #[inline]
     pub(super) fn find(&self, within: &[u8]) -> Option<usize> {
         let mut from = self.anchor;
@@ -38,7 +38,7 @@ impl Marker {
             let found = from + find_byte(self.text[self.anchor], within.get(from..)?)?;
             let start = found - self.anchor;
             let there = within.get(start..start + self.text.len())?;
-            // Compares byte by byte, because a call to compare them would take longer.
+            // Compares byte by byte, because calling a function that compares slices would take longer.
             if self.text.iter().zip(there).all(|(one, other)| one == other) {
                 return Some(start);
             }

@@ -47,18 +47,18 @@ pub(crate) struct Parser {
 }
 
 impl Parser {
-    /// A parser for lines of one of these formats, and for the parts that are asked for.
+    /// Makes a parser for lines of one of these formats, and for the parts that are asked for.
     pub(crate) fn new(asked: Asked, choice: FormatChoice) -> Self {
         Self { asked, choice }
     }
 
-    /// Returns whether lines may be wrapped in the objects of a collector. If the format is given as JSON, they are
-    /// not: then the fields of these objects are wanted.
+    /// Returns whether to take lines out of the objects of a collector. If the command line gives a JSON format, the
+    /// objects are the lines, because their fields are wanted.
     pub(crate) fn may_be_wrapped(&self) -> bool {
         !matches!(&self.choice.0[..], [format] if matches!(format.shape, ChosenShape::Json(_)))
     }
 
-    /// The parser for the blocks of a file.
+    /// Returns the parser for the blocks of a file.
     pub(crate) fn file(&self) -> FileParser<'_> {
         FileParser { parser: self, format: None }
     }
@@ -113,8 +113,8 @@ struct BlockKeys<'b> {
 }
 
 impl<'b> BlockKeys<'b> {
-    /// The number of a key as spelled in a line. Two spellings of one key may get two numbers here; both have the
-    /// same canonical text, and become one key when blocks are merged.
+    /// Returns the number of a key as spelled in a line. Two spellings of one key may get two numbers here; both have
+    /// the same canonical text, and become one key when blocks are merged.
     fn number(&mut self, found: Cow<'b, [u8]>, key: &Wanted) -> Result<u32, Reason> {
         if let Some(&number) = self.numbers.get(&found) {
             return Ok(number);

@@ -176,7 +176,7 @@ pub(super) static NAMED: [NamedFormat; 22] = [
     json(GENERAL, &JsonFormat::GENERAL),
 ];
 
-/// Every name, for messages and help.
+/// Returns every name, for messages and help.
 pub(super) fn names() -> Vec<&'static str> {
     let mut names: Vec<_> = NAMED
         .iter()

@@ -10,8 +10,8 @@
 //! ==> access.log <== ...                                tail
 //! ```
 //!
-//! Most of these could also be the beginning of some format. So a prefix that is not unmistakable is cut only if the
-//! rest begins like a line of a server: with an address, or as an object of JSON.
+//! Most of these could also be the beginning of some format. So an ambiguous prefix is cut only if the rest begins like
+//! a line of a server: with an address, or as an object of JSON.
 
 use crate::replay::chain::is_address_text;
 
@@ -21,7 +21,7 @@ const MOST: usize = 4;
 /// The maximum length of a container's name. A `|` further from the start of a line is not the end of a name.
 const NAME_MOST: usize = 120;
 
-/// The line without its prefixes.
+/// Returns the line without its prefixes.
 #[inline]
 pub(super) fn without_prefix(line: &[u8]) -> &[u8] {
     // A cheap test finds most lines that have no prefix.
@@ -54,7 +54,7 @@ fn begins_with_ipv4(line: &[u8]) -> bool {
     false
 }
 
-/// The rest of a line behind its first prefix.
+/// Returns the rest of a line behind its first prefix.
 fn behind_one(line: &[u8]) -> Option<&[u8]> {
     match line.first()? {
         b'{' => None,
@@ -77,7 +77,7 @@ fn is_start(line: &[u8]) -> bool {
     line.first() == Some(&b'{') || is_address_text(first.strip_suffix(b",").unwrap_or(first))
 }
 
-/// The rest behind `<134>` and the header of RFC 5424 or RFC 3164.
+/// Returns the rest behind `<134>` and the header of RFC 5424 or RFC 3164.
 fn behind_priority(line: &[u8]) -> Option<&[u8]> {
     let (digits, rest) = line[1..].split_at_checked(memchr::memchr(b'>', line)? - 1)?;
     if digits.len() > 3 || !digits.iter().all(u8::is_ascii_digit) {
@@ -100,7 +100,8 @@ fn behind_priority(line: &[u8]) -> Option<&[u8]> {
     rest.strip_prefix(b" ")
 }
 
-/// The index of the end of an element of data. Its values are quoted, and quotes and brackets in them are escaped.
+/// Returns the index of the end of an element of data. Its values are quoted, and quotes and brackets in them are
+/// escaped.
 fn end_of_data(element: &[u8]) -> Option<usize> {
     let (mut is_quoted, mut is_escaped) = (false, false);
     for (place, byte) in element.iter().enumerate() {
@@ -115,7 +116,7 @@ fn end_of_data(element: &[u8]) -> Option<usize> {
     None
 }
 
-/// The rest behind `Feb  6 12:14:14 `, a host and a program.
+/// Returns the rest behind `Feb  6 12:14:14 `, a host and a program.
 fn behind_stamp(line: &[u8]) -> Option<&[u8]> {
     let (stamp, rest) = line.split_first_chunk::<15>()?;
     let is = |at: usize, byte: u8| stamp[at] == byte;
@@ -169,7 +170,7 @@ fn behind_time(line: &[u8]) -> Option<&[u8]> {
     is_start(rest).then_some(rest)
 }
 
-/// The rest behind `host program[1]: `, or behind the program alone.
+/// Returns the rest behind `host program[1]: `, or behind the program alone.
 fn behind_program(line: &[u8]) -> Option<&[u8]> {
     let (host, behind) = word_and_blank(line)?;
     if is_program(host) {
@@ -183,7 +184,7 @@ fn is_program(word: &[u8]) -> bool {
     word.ends_with(b":") && !is_address_text(word)
 }
 
-/// The rest behind `web-1  | `.
+/// Returns the rest behind `web-1  | `.
 fn behind_bar(line: &[u8]) -> Option<&[u8]> {
     let near = &line[..line.len().min(NAME_MOST)];
     // The bar before a line has blanks around it. The first bar in `0|web  | `, as pm2 writes it, has none.
@@ -198,13 +199,13 @@ fn behind_bar(line: &[u8]) -> Option<&[u8]> {
     (words.peek().is_some() && words.all(is_label)).then(|| &line[end + 3..])
 }
 
-/// The rest behind `==> access.log <==`.
+/// Returns the rest behind `==> access.log <==`.
 fn behind_file_name(line: &[u8]) -> Option<&[u8]> {
     let name = line.strip_prefix(b"==> ")?;
     Some(&name[memchr::memmem::find(name, b" <==")? + 4..])
 }
 
-/// The rest behind `[pod/name/container] ` or `[  12.345] host program: `.
+/// Returns the rest behind `[pod/name/container] ` or `[  12.345] host program: `.
 fn behind_brackets(line: &[u8]) -> Option<&[u8]> {
     let end = memchr::memchr(b']', line).filter(|&end| end < NAME_MOST)?;
     let (inner, rest) = (&line[1..end], line[end + 1..].strip_prefix(b" ")?);
@@ -216,13 +217,13 @@ fn behind_brackets(line: &[u8]) -> Option<&[u8]> {
     names.into_iter().all(is_name).then_some(rest)
 }
 
-/// The rest behind `nginx: ` or `INFO:     `, if a line begins there.
+/// Returns the rest behind `nginx: ` or `INFO:     `, if a line begins there.
 fn behind_tag(line: &[u8]) -> Option<&[u8]> {
     let (tag, rest) = word(line);
     (is_program(tag) && is_start(rest)).then_some(rest)
 }
 
-/// The rest behind a prefix of grep: `12:`, `access.log:` and `access.log-12-`, without a blank behind it.
+/// Returns the rest behind a prefix of grep: `12:`, `access.log:` and `access.log-12-`, without a blank behind it.
 fn behind_match(line: &[u8]) -> Option<&[u8]> {
     let brace = memchr::memchr(b'{', &line[..line.len().min(NAME_MOST)]);
     let token = &line[..brace.unwrap_or_else(|| word(line).0.len())];
@@ -262,7 +263,8 @@ fn is_likely_address(text: &[u8]) -> bool {
     (is_given || first.contains(&b'.')) && is_address_text(text)
 }
 
-/// The rest behind `pod container `, `pod > container ` or `service 2015-02-06T12:14:14Z `, if a line begins there.
+/// Returns the rest behind `pod container `, `pod > container ` or `service 2015-02-06T12:14:14Z `, if a line begins
+/// there.
 fn behind_names(line: &[u8]) -> Option<&[u8]> {
     let (first, rest) = word(line);
     if !is_name(first) {
@@ -296,13 +298,13 @@ fn is_unix_time(text: &[u8]) -> bool {
     text.len() >= 10 && text.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.')
 }
 
-/// The first word, and the rest behind its blanks.
+/// Returns the first word, and the rest behind its blanks.
 fn word(line: &[u8]) -> (&[u8], &[u8]) {
     let end = memchr::memchr2(b' ', b'\t', line).unwrap_or(line.len());
     (&line[..end], line[end..].trim_ascii_start())
 }
 
-/// The first word, and the rest behind its one blank.
+/// Returns the first word, and the rest behind its one blank.
 fn word_and_blank(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = memchr::memchr(b' ', line)?;
     Some((&line[..end], &line[end + 1..]))

@@ -8,7 +8,7 @@ use super::prefix::without_prefix;
 use super::time::{ClfTimeReader, from_text};
 use crate::replay::chain::is_address_text;
 
-/// A format in the language of nginx that reads the first line, if there is one.
+/// Returns a format in the language of nginx that reads the first line, if there is one.
 pub(super) fn proposed(asked: &Asked, lines: &[NumberedLine<'_>]) -> Option<String> {
     let (_, first) = lines.first()?;
     let format = built(without_prefix(content(first)))?;
@@ -69,13 +69,14 @@ fn built(line: &[u8]) -> Option<String> {
     Some(format)
 }
 
-/// The rest behind a time in brackets.
+/// Returns the rest behind a time in brackets.
 fn bracketed_time(text: &str) -> Option<&str> {
     let (inner, behind) = text.strip_prefix('[')?.split_once(']')?;
     ClfTimeReader::default().read_any(inner.as_bytes()).ok().map(|_| behind)
 }
 
-/// Returns whether a word is a time. A number is one only if it has a fraction, or as many digits as a Unix time.
+/// Returns whether a word is a time. A number counts as a time only if it has a fraction, or as many digits as a Unix
+/// time.
 fn is_time(word: &str) -> bool {
     word.len() >= 10 && from_text(word.as_bytes()).is_ok()
 }

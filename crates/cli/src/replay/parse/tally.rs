@@ -25,13 +25,13 @@ pub(crate) struct LineTally {
     pub(crate) is_local: bool,
     /// The first key that is an unresolved chain of addresses.
     pub(crate) chain: Option<Box<[u8]>>,
-    /// The first chain of which only the last address was taken.
+    /// The first chain of addresses of which only the last address was used.
     pub(crate) last_of: Option<Box<[u8]>>,
     /// The client of most lines.
     pub(crate) common: CommonClient,
     /// The first bad lines, with their line numbers.
     pub(crate) named: Vec<(u64, Reason)>,
-    /// The number of all lines, which gives line numbers. Only this number includes blank lines.
+    /// The number of all lines, from which line numbers are computed. Only this number includes blank lines.
     lines: u64,
 }
 
@@ -74,7 +74,7 @@ impl LineTally {
         self.common.append(next.common);
     }
 
-    /// The notes for the user about the file.
+    /// Returns the notes for the user about the file.
     pub(crate) fn notes(&self, file: &str) -> Vec<String> {
         let shown = |chain: &[u8]| shortened(chain, CHAIN_CHARS);
         let local = || {
@@ -105,7 +105,7 @@ impl LineTally {
         notes.into_iter().flatten().collect()
     }
 
-    /// Lines that are neither blank nor left out.
+    /// Returns the number of lines that are neither blank nor left out.
     pub(crate) fn counted(&self) -> u64 {
         self.good + self.bad
     }

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Every text format is a template: those with a name, those that are written on the command line, and the columns that
-//! a `#Fields` line names. A field reaches to the text behind it. Only the needed fields are read: if the key is the
-//! address, nothing behind the time is read, and anything may follow.
+//! a `#Fields` line names. A field ends where the text behind it in the format begins. Only the needed fields are read:
+//! if the key is the address, nothing behind the time is read, so anything may follow.
 
 use std::fmt;
 
@@ -202,12 +202,12 @@ impl Template {
         Ok(rest)
     }
 
-    /// The rest of a line behind all fields; `None` if the line does not have all of them.
+    /// Returns the rest of a line behind all fields; `None` if the line does not have all of them.
     pub(super) fn behind_all<'l>(&self, line: &'l [u8]) -> Option<&'l [u8]> {
         self.read(line, self.fields.len(), &mut Vec::new()).ok()
     }
 
-    /// The reason why a field has no end.
+    /// Returns the reason why a field has no end.
     #[cold]
     fn reason(&self, field: &TemplateField, rest: &[u8]) -> Reason {
         let name = &field.field.name;
@@ -245,8 +245,8 @@ impl TemplateField {
         (text, after)
     }
 
-    /// The text of the field and the rest behind it. There is no rest if the line ends in the field, or in the text
-    /// behind it.
+    /// Returns the text of the field and the rest behind it. There is no rest if the line ends in the field, or in the
+    /// text behind it.
     #[inline]
     fn split<'l>(&self, rest: &'l [u8]) -> Option<(&'l [u8], Option<&'l [u8]>)> {
         let marker = match &self.end {
@@ -278,7 +278,7 @@ impl TemplateField {
         Self::cut_off(rest, needle)
     }
 
-    /// The text of a field whose end is missing from the line, or only partly there.
+    /// Returns the text of a field if the text that ends it is missing from the line, or is there only in part.
     #[cold]
     fn cut_off<'l>(rest: &'l [u8], needle: &[u8]) -> Option<(&'l [u8], Option<&'l [u8]>)> {
         let is_quoted = needle[0] == b'"';

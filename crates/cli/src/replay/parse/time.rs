@@ -48,7 +48,7 @@ struct Day {
 }
 
 impl ClfTimeReader {
-    /// The time in nanoseconds of Unix time, or the error.
+    /// Returns the time in nanoseconds of Unix time, or the error.
     pub(super) fn read(&mut self, text: &[u8]) -> Result<u64, Reason> {
         let Some((date, clock_time, zone)) = split(text) else { return self.read_any(text) };
         let Some(second_of_day) = second_of_day(clock_time) else { return self.read_any(text) };
@@ -77,7 +77,7 @@ impl ClfTimeReader {
     }
 }
 
-/// A local time as nanoseconds of Unix time, as if it were in UTC.
+/// Returns a local time as nanoseconds of Unix time, as if it were in UTC.
 fn local_time(bytes: &[u8]) -> Option<i128> {
     let text = with_point(std::str::from_utf8(bytes).ok()?.trim());
     let read = |form: &&str| strtime::parse(form, text.as_bytes()).ok()?.to_datetime().ok();
@@ -85,7 +85,7 @@ fn local_time(bytes: &[u8]) -> Option<i128> {
     Some(local.to_zoned(TimeZone::UTC).ok()?.timestamp().as_nanosecond())
 }
 
-/// The text with a point in place of the comma before a fraction.
+/// Returns the text with a point in place of the comma before a fraction.
 fn with_point(text: &str) -> Cow<'_, str> {
     match text.split_once(',') {
         Some((before, after)) if after.starts_with(|c: char| c.is_ascii_digit()) => {
@@ -95,14 +95,14 @@ fn with_point(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Date, clock time and zone, if the text has the length of all three.
+/// Returns date, clock time and zone, if the text has the length of all three.
 fn split(text: &[u8]) -> Option<(&[u8; 12], &[u8; 8], &[u8; 6])> {
     let (date, rest) = text.split_first_chunk()?;
     let (clock_time, rest) = rest.split_first_chunk()?;
     Some((date, clock_time, rest.try_into().ok()?))
 }
 
-/// The seconds of `10:05:03`; `None` for a leap second, which jiff handles.
+/// Returns the seconds of `10:05:03`; `None` for a leap second, which jiff handles.
 fn second_of_day(text: &[u8; 8]) -> Option<i64> {
     let [h1, h2, b':', m1, m2, b':', s1, s2] = text else { return None };
     let two = |tens: &u8, ones: &u8| {
@@ -133,7 +133,7 @@ pub(crate) fn nanos_of_text(bytes: &[u8]) -> Result<u64, String> {
     from_text(bytes).map_err(|reason| reason.to_string())
 }
 
-/// A Unix time in the unit that its size implies. Decimals are parsed exactly, not as floating point, so
+/// Returns a Unix time in the unit that its size implies. Decimals are parsed exactly, not as floating point, so
 /// `1431857103.123456789` is exact to the nanosecond.
 fn unix_time(text: &str) -> Option<i128> {
     let (sign, digits) = text.strip_prefix('-').map_or((1, text), |rest| (-1, rest));
@@ -160,14 +160,14 @@ pub(super) fn in_range(nanos: i128, text: &[u8]) -> Result<u64, Reason> {
         .ok_or_else(|| Reason::outside_the_calendar(text))
 }
 
-/// Unix time as RFC 3339 text in UTC.
+/// Writes a Unix time as RFC 3339 text in UTC.
 pub(crate) fn instant(nanos: u64) -> String {
     // Every time that was read is far inside the range of jiff.
     Timestamp::from_nanosecond(i128::from(nanos))
         .map_or_else(|_| nanos.to_string(), |t| t.to_string())
 }
 
-/// A span for human readers: `1h 2m 3s`, with milliseconds where there are no minutes.
+/// Writes a span for human readers: `1h 2m 3s`, with milliseconds where there are no minutes.
 pub(crate) fn wait(span: std::time::Duration) -> String {
     let unit = if span.as_secs() < 60 { Unit::Millisecond } else { Unit::Second };
     let rounded = SignedDuration::try_from(span).ok().and_then(|span| {

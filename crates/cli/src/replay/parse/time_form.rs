@@ -96,7 +96,7 @@ impl TimeForm {
         self.nanos(&written) == Some(sample.timestamp().as_nanosecond())
     }
 
-    /// Nanoseconds of Unix time.
+    /// Returns the time in nanoseconds of Unix time.
     #[inline]
     pub(super) fn read(&self, text: &[u8], clock: &mut ClfTimeReader) -> Result<u64, Reason> {
         let is_number = text.iter().all(|b| b.is_ascii_digit() || *b == b'.');

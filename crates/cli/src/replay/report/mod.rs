@@ -99,7 +99,7 @@ struct WorstKey {
 }
 
 impl ReplayReport {
-    /// The report of a replay by policies.
+    /// Returns the report of a replay by policies.
     pub(crate) fn new(log: LogSummary, policies: &[NamedOutcome], keys: &Keys) -> Self {
         let row = |NamedOutcome { name, outcome }: &NamedOutcome| {
             PolicyReport::new(RowName::Policy(name.clone()), outcome, keys)
@@ -108,7 +108,7 @@ impl ReplayReport {
         Self { log, about: None, rows, suggestion: None }
     }
 
-    /// The report of a replay by rules.
+    /// Returns the report of a replay by rules.
     pub(crate) fn of_rules(
         log: LogSummary,
         about: RulesAbout,
@@ -128,7 +128,7 @@ impl ReplayReport {
         }
     }
 
-    /// The word for a row.
+    /// Returns the word for a row.
     fn noun(&self) -> &'static str {
         match self.rows {
             ReportRows::Policies(_) => "policy",
@@ -141,7 +141,7 @@ impl ReplayReport {
         Self { suggestion, ..self }
     }
 
-    /// The report as one line of JSON.
+    /// Returns the report as one line of JSON.
     pub(crate) fn to_json(&self) -> serde_json::Result<String> {
         serde_json::to_string(self)
     }

@@ -38,7 +38,7 @@ td.bar span { display: block; height: .7rem; background: var(--refused); print-c
 ";
 
 impl ReplayReport {
-    /// The report as a self-contained page.
+    /// Returns the report as a self-contained page.
     pub(crate) fn to_html(&self) -> io::Result<String> {
         let pictures: Vec<_> = self
             .rows()

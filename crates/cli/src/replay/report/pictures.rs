@@ -29,7 +29,7 @@ const KEY_CHARS: usize = 30;
 const NUMBERS_WIDTH: i32 = 130;
 
 impl ReplayReport {
-    /// All pictures in one separate file.
+    /// Returns all pictures in one separate file.
     pub(crate) fn to_svg(&self) -> io::Result<String> {
         let height = |policy: &PolicyReport| HEADING_HEIGHT + TIMELINE_HEIGHT + bars_height(policy);
         let all = cumulative_height(self) + self.rows().iter().map(height).sum::<u32>();
@@ -71,7 +71,7 @@ pub(super) fn timeline(report: &ReplayReport, policy: &PolicyReport) -> io::Resu
     })
 }
 
-/// The requests of the fullest bin, which sets one scale for all timelines.
+/// Returns the number of requests in the fullest bin, which sets one scale for all timelines.
 fn tallest(report: &ReplayReport) -> u64 {
     let bins = report.rows().iter().flat_map(|policy| policy.timeline.bins());
     bins.map(|(_, bin)| bin.admitted + bin.refused).max().unwrap_or(0)
@@ -118,7 +118,7 @@ fn draw_cumulative(report: &ReplayReport, canvas: &Canvas<'_>) -> Drawn {
     Ok(())
 }
 
-/// The refusals so far, at the ends of the bins.
+/// Returns the end of each bin, with the number of requests refused until then.
 fn added_up(policy: &PolicyReport) -> Vec<(u64, u64)> {
     let (start_ns, end_ns) = policy.timeline.span_ns();
     let mut sum = 0;

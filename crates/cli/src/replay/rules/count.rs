@@ -33,7 +33,7 @@ pub(super) enum Said {
 }
 
 impl Count {
-    /// Counts one request. Requests come in the order of time.
+    /// Counts one request. Requests must come in the order of time.
     pub(super) fn add(&mut self, name: usize, nanos: u64, said: Said) {
         let account = self.accounts.entry(name).or_default();
         account.requests += 1;

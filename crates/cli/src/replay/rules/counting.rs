@@ -10,7 +10,7 @@ use crate::replay::decide::NamedOutcome;
 use crate::replay::gather::Keys;
 use crate::replay::report::RulesAbout;
 
-/// The name of the report's row for answers to whole requests.
+/// The name of the row in the report that counts the answers to whole requests.
 const ALL: &str = "all rules";
 
 /// Decides requests, and counts the answers.
@@ -29,7 +29,7 @@ impl<'e> Counting<'e> {
         Self { engine, domain, all: Count::default(), of_rules, unasked: 0, unmatched: 0 }
     }
 
-    /// Decides the next request. Requests come in the order of time.
+    /// Decides the next request. Requests must come in the order of time.
     pub(super) fn add(&mut self, row: &DescriptorRow<'_>, nanos: u64) -> Result<(), Failure> {
         if row.descriptors.is_empty() {
             self.unasked += 1;
@@ -68,7 +68,7 @@ impl<'e> Counting<'e> {
     }
 }
 
-/// The answer to the whole request.
+/// Returns the answer to the whole request.
 fn said(answer: &Answer) -> Said {
     if answer.is_allowed() { Said::Admitted } else { Said::Refused(answer.retry_after()) }
 }

@@ -28,12 +28,12 @@ impl<'m> Mappings<'m> {
         Self { mappings, fields }
     }
 
-    /// The fields to read from a line.
+    /// Returns the fields to read from a line.
     pub(super) fn wanted(&self, clients: &ClientsBy) -> Wanted {
         Wanted::Row(self.fields.iter().map(|field| field.by(clients)).collect())
     }
 
-    /// The descriptors of a line with these values.
+    /// Returns the descriptors of a line with these values.
     pub(super) fn of_row(&self, row: &[u8]) -> impl Iterator<Item = Vec<Pair>> {
         // Rules are text: invalid UTF-8 is replaced, as it would be on its way to a service.
         let values: Vec<_> = parts(row).map(String::from_utf8_lossy).collect();
@@ -81,7 +81,7 @@ impl Descriptors {
         Self { names, pairs, rows }
     }
 
-    /// The entries in the form of the rules, by the numbers of descriptors.
+    /// Returns the entries of each descriptor, in the form of the rules, in the order of the descriptors' numbers.
     pub(super) fn entries(&self) -> Vec<Vec<DescriptorEntry<'_>>> {
         self.pairs.iter().map(|pairs| pairs.iter().map(entry).collect()).collect()
     }
@@ -100,7 +100,7 @@ impl Descriptors {
     }
 }
 
-/// A key and a value in the form of the rules.
+/// Returns a key and a value in the form of the rules.
 pub(super) fn entry((key, value): &Pair) -> DescriptorEntry<'_> {
     (key, value)
 }

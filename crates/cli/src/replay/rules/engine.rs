@@ -17,7 +17,7 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    /// The rules of a directory, of one file, or of a hash in Redis.
+    /// Loads the rules of a directory, of one file, or of a hash in Redis.
     pub(super) fn load(path: &Path, settings: &RuleSettings) -> Result<Self, Failure> {
         let texts = crate::texts::texts(path)?;
         // The clock is never read, since every request has its own time. The origin of the clock is 1970, so windows
@@ -50,7 +50,7 @@ impl Engine {
     }
 }
 
-/// The domain of the requests: the one that was named, or the only one.
+/// Returns the domain of the requests: the one that was named, or the only one.
 pub(super) fn domain(named: Option<&str>, engines: &[&Engine]) -> Result<String, Failure> {
     let mut known: Vec<&str> = engines.iter().flat_map(|engine| engine.rules.domains()).collect();
     known.sort_unstable();

@@ -48,7 +48,7 @@ impl Lines {
         Ok((Self { rows, events }, tallies))
     }
 
-    /// The times of the first and of the last request.
+    /// Returns the times of the first and of the last request.
     pub(super) fn span(&self) -> (u64, u64) {
         let nanos = |event: Option<&ReplayEvent>| event.map_or(0, |event| event.nanos());
         (nanos(self.events.first()), nanos(self.events.last()))

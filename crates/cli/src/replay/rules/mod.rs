@@ -92,7 +92,7 @@ pub(super) fn diff(
     Ok((read.tallies, diff))
 }
 
-/// The exit code: 1 if any request has a different answer, as in diff(1).
+/// Returns the exit code: 1 if any request has a different answer, as in diff(1).
 pub(super) fn exit_code(diff: &Diff) -> ExitCode {
     ExitCode::from(u8::from(diff.is_different()))
 }

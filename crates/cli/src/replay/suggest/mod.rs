@@ -40,7 +40,7 @@ const PERIODS: [Duration; 4] = [
 pub(crate) struct Suggestion {
     pub(in crate::replay) share: String,
     pub(in crate::replay) keys: u64,
-    /// The number of keys that need not be in the share.
+    /// The number of keys that the suggested limits may refuse.
     pub(in crate::replay) keys_that_may_be_refused: u64,
     /// The smallest limit of each algorithm and period.
     pub(in crate::replay) limits: Vec<SuggestedLimit>,

@@ -44,7 +44,7 @@ impl<'l> Search<'l> {
         Self { log, others, busiest: busiest.unwrap_or(0).max(1) }
     }
 
-    /// The window with the smallest limit that passes.
+    /// Returns the window with the smallest limit that passes.
     pub(super) fn window(
         &self,
         algorithm: Algorithm,
@@ -88,8 +88,8 @@ impl<'l> Search<'l> {
     }
 }
 
-/// The smallest number from 1 to `most` that passes, if every number above a passing one passes, too. `most` itself
-/// must pass.
+/// Returns the smallest number from 1 to `most` that passes, if every number above a passing one passes, too. `most`
+/// itself must pass.
 fn smallest(most: u64, passes: impl Fn(u64) -> bool) -> u64 {
     let (mut fails, mut enough) = (0, 1);
     while enough < most && !passes(enough) {
@@ -103,7 +103,7 @@ fn smallest(most: u64, passes: impl Fn(u64) -> bool) -> u64 {
     enough
 }
 
-/// The number of keys with a refused request. The remaining requests of such a key are skipped.
+/// Returns the number of keys with a refused request. The remaining requests of such a key are skipped.
 fn keys_refused(policy: Policy, log: &RequestLog) -> u64 {
     // Only sliding logs have no meter, and they are not tried. Such a policy would count as refusing every key.
     let Ok(meter) = Meter::new(policy) else { return u64::MAX };

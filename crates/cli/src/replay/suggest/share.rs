@@ -59,8 +59,8 @@ impl fmt::Display for KeyShare {
 }
 
 impl KeyShare {
-    /// Returns how many of `keys` keys need not be in the share. The number is rounded down, so that the share is never
-    /// smaller than was asked for.
+    /// Returns how many of `keys` keys may be outside of the share. The number is rounded down, so that the share is
+    /// never smaller than requested.
     pub(crate) fn others(self, keys: u64) -> u64 {
         let others = u128::from(keys) * u128::from(PARTS - self.parts) / u128::from(PARTS);
         u64::try_from(others).unwrap_or(keys)

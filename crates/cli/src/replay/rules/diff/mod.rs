@@ -117,7 +117,7 @@ struct FirstChange {
 }
 
 impl Diff {
-    /// The state before the first request.
+    /// Returns the state before the first request.
     pub(super) fn new(domain: &str, engines: &[Engine; 2]) -> Self {
         let mut rules = Vec::new();
         let places = [0, 1].map(|side| place_all(&mut rules, domain, engines, side));
@@ -219,13 +219,14 @@ impl Diff {
         self.newly_refused.requests + self.newly_admitted.requests > 0
     }
 
-    /// The differences as one line of JSON.
+    /// Returns the differences as one line of JSON.
     pub(crate) fn to_json(&self) -> serde_json::Result<String> {
         serde_json::to_string(self)
     }
 }
 
-/// The names of the descriptors that were denied, or the name of the whole request if none was denied by itself.
+/// Returns the names of the descriptors that were denied, or the name of the whole request if none was denied by
+/// itself.
 fn denied(row: &DescriptorRow<'_>, answer: &Answer) -> Vec<usize> {
     let statuses = answer.statuses().iter().zip(&row.numbers);
     let denied = statuses.filter(|(status, _)| status.code == Code::OverLimit);
@@ -279,7 +280,7 @@ fn place_all(
     engines[side].rules.rules().iter().map(&mut place).collect()
 }
 
-/// The limit of a rule, without its name.
+/// Returns the limit of a rule, without its name.
 fn limit(rule: &Rule) -> String {
     let whole = rule.to_string();
     let name = format!("{}.{}: ", rule.domain().escape_debug(), rule.path().escape_debug());
