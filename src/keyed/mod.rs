@@ -1,8 +1,8 @@
 //! [`KeyedLimiter`]: one limit per key, for any number of threads, in memory fixed at construction.
 //!
 //! # What the table rests on
-//! A change of the protocol must keep these invariants. The named file argues for each, and for each there are faults
-//! (`src/sync/faults.rs`) that a model under loom plants and finds.
+//! A change of the protocol must keep these invariants. The named file gives the argument for each. For each there are
+//! also faults (`src/sync/faults.rs`): a model under loom plants them, and must find that the invariant breaks.
 //!
 //! | | Invariant | Argued in | Faults that break it |
 //! |--:|---|---|---|
@@ -19,9 +19,10 @@
 //! | 11 | The numbers of a place for an own quota do not change while a word carries its index or a thread has it pinned, and a request is decided by its own quota or denied. Needs 1. | `quotas/book/own.rs` | `PinLeavesMark`, `FreedUnseen`, `PlaceTakenInUse`, `PlaceGivenEarly`, `TakenPlaceFound`, `VersionUnchecked`, `AskedQuotaIgnored` |
 //! | 12 | A word that is carried over to another quota keeps its units. It is carried over at no earlier instant than it was charged last, by the limiter's clock, and no permit outlives a faster quota. Needs 11. | `lookup/slow/own.rs` | `CarriedAsTime`, `CarriedBeforeCharge`, `PermitOutlivesQuota` |
 //!
-//! An install takes its steps in one order: claim, fence, scan, floors, quota, what the spill holds, open. The scan
-//! comes after the fence because of invariant 3. The floors (7), the quota (10) and the spill (8) are read after the
-//! claim: a sweep, a change of quota or a charge in the spill that comes later sees the claim, and vacates it.
+//! The steps of an install have a fixed order: claim, fence, scan, read the floors, read the quota, read the debt in
+//! the spill, open. The scan comes after the fence because of invariant 3. The floors (7), the quota (10) and the spill
+//! (8) are read after the claim: a sweep, a change of quota or a charge in the spill that comes after these readings
+//! sees the claim, and vacates it.
 //!
 //! # Words
 //! | Word | Meaning |
@@ -85,10 +86,11 @@ pub use verbs::stats::Stats;
 
 /// One limit per key, in memory fixed at construction.
 ///
-/// Every key's identity and state is one atomic word in a cache-padded shard. A decision is one hash, one cache line,
-/// and, if admitted, one compare-and-swap; a denial writes nothing, unless it brings the key over to a faster quota
-/// ([`Entry::under`](crate::Entry::under)) or the policy counts denials ([`AtLimit`](crate::AtLimit)). No thread ever
-/// waits for another, nothing is allocated, nothing sweeps in the background.
+/// Every key's identity and state is one atomic word in a cache-padded shard. A decision takes one hash, one cache
+/// line, and, if the request is admitted, one compare-and-swap. A denial writes nothing, unless it brings the key over
+/// to a faster quota ([`Entry::under`](crate::Entry::under)) or the policy counts denials
+/// ([`AtLimit`](crate::AtLimit)). No thread ever waits for another, no decision allocates, and nothing runs in the
+/// background.
 ///
 /// # What it guarantees
 /// * A key with spent units is never evicted: a flood of other keys resets nobody's limit.
@@ -96,21 +98,23 @@ pub use verbs::stats::Stats;
 ///   been idle for an epoch ([`Stats::epoch`]).
 /// * When both units of a *new* key are full of live keys, the key is decided in the *spill* and counted
 ///   ([`Stats::spilled`]). The spill is a sketch with an eighth of the table's memory. A key gets no more than its
-///   quota there, and less when other keys crowd it ([`WhenFull::Spill`]). A table can also be built to deny such a key
-///   ([`when_full`](KeyedLimiter::when_full)). In a table that is filled to its capacity this happens to fewer than 1
-///   key in 100,000; where new keys replace old ones all the time, it happens to 1 in 100,000.
+///   quota there, and less if it shares cells of the sketch with other keys ([`WhenFull::Spill`]). A table can also be
+///   built to deny such a key ([`when_full`](KeyedLimiter::when_full)). In a table that is filled to its capacity,
+///   fewer than 1 key in 100,000 is decided in the spill. Where new keys replace old ones all the time, it is 1 in
+///   100,000.
 /// * Keys are not stored. Two keys that have equal tags and the same units share one limit, which can only admit less;
 ///   see [`Stats::collision_probability`].
-/// * Times may disagree between threads, jump and run backward: a late `now` gives back nothing that was spent. A
-///   charge at a `now` far ahead is believed: new keys of the units that it touched are denied until the time catches
-///   up.
+/// * The times of different threads may disagree, jump and run backward: a late `now` gives back nothing that was
+///   spent. A charge at a `now` far ahead is believed, and new keys of the units that it touched are denied until that
+///   time.
 /// * There is one assumption. No thread sleeps between reading a word and its compare-and-swap for so long that the
 ///   word's time wraps (at least 5 epochs, see [`Stats::epoch`]) *and* then finds the same bits.
 ///
-/// A policy of sliding logs ([`Policy::sliding_log`]) keeps slots in place of a word: about `capacity * 1.54 * (8 *
-/// limit + 25)` bytes. Its keys are forgotten when their units have left the window. They have no spill: a new key for
-/// which there is no room is denied. (Here the limit of a soft policy is its softened limit.) No thread may sleep there
-/// for exactly 2^22 changes of an entry's owner.
+/// With a policy of sliding logs ([`Policy::sliding_log`]) each key has slots in place of a word, one for each unit of
+/// the limit. The table takes about `capacity * 1.54 * (8 * limit + 25)` bytes, where the limit of a soft policy is its
+/// softened limit. A key is forgotten when its units have left the window. There is no spill: a new key for which there
+/// is no room is denied. The assumption is then that no thread sleeps while the header of a log changes exactly 2^22
+/// times.
 ///
 /// ```
 /// use tollgate::{KeyedLimiter, Quota};
@@ -124,13 +128,13 @@ pub struct KeyedLimiter<K: ?Sized, S = RandomState> {
     clock: Clock,
     capacity: usize,
     policy: Policy,
-    /// The seeds of the hashers, if the limiter drew them itself.
+    /// The seeds of the hasher, if the caller gave no hasher.
     seeds: Option<Seeds>,
     keys: PhantomData<fn(&K)>,
 }
 
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
-    /// The time on the limiter's clock: [`check`](KeyedLimiter::check) would decide at this time.
+    /// The present time of the limiter's clock, at which [`check`](KeyedLimiter::check) would decide.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota};
@@ -178,7 +182,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     #[inline(always)]
     pub(crate) fn place(&self, key: &K) -> Place<'_> {
         let Table { memory, division, .. } = &self.table;
-        // The line is prefetched while the tag is still being computed.
+        // `find` prefetches this line, and computes the tag meanwhile.
         let line = |index| memory.shard(index);
         self.place_of(self.hasher.find(key, memory.len(), division.words_per_tag, line))
     }
@@ -225,18 +229,18 @@ impl<K: ?Sized, S> fmt::Debug for KeyedLimiter<K, S> {
     }
 }
 
-/// The logs of a table without words, a key in it, and the number of the key's second shard.
+/// For a table of logs: the logs, a key's identity, and the number of the key's second shard.
 type LogKey<'a> = (LogTable<'a>, Identity, usize);
 
-/// A key in a table: the shards where it may live. The key's first line has been prefetched.
+/// A key's place in a table: the shards where it may live. The cache line of its home has been prefetched.
 ///
 /// The place keeps neither the key nor its type, so places of keys of different types have one type.
 #[derive(Clone, Copy)]
 pub struct Place<'a> {
     table: &'a Table,
     clock: &'a Clock,
-    /// The shard in which the key is looked for first. This is a reference and not a number, because the clock is read
-    /// before the shard is, and the compiler would compute the address a second time after that.
+    /// The shard in which the key is looked for first. A reference is kept and not a number: otherwise the compiler
+    /// would compute the address for the prefetch, and once more after the clock has been read.
     home: &'a Shard,
     tag: Tag,
     mix: &'a Mix,
@@ -253,8 +257,8 @@ impl fmt::Debug for Place<'_> {
     }
 }
 
-/// Tells the compiler that the branch it is called in is less likely. Without it the comparison for plain GCRA becomes
-/// a part of one jump by a table, which takes five instructions more in each of its decisions.
+/// Tells the compiler that the branch it is called in is less likely. Without it, the compiler merges the comparison
+/// for plain GCRA into a jump table, which takes five more instructions in each decision of plain GCRA.
 #[cold]
 fn less_likely() {}
 
@@ -264,12 +268,12 @@ impl Place<'_> {
         self.clock
     }
 
-    /// The key in another tier; its home there is prefetched.
+    /// The key's place in another tier. Its home in that tier is prefetched.
     #[inline]
     pub(crate) fn in_tier(self, tier: usize) -> Result<Self, ChangeError> {
         let (table, to) = (self.table, self.table.tier(tier)?);
-        // A key has one count under all quotas that callers bring along. In such a table the only tier is the limiter's
-        // own quota.
+        // In a table whose callers bring their own quotas, a key has one count under all of them. The only tier there
+        // is the limiter's own quota.
         if table.takes_own() {
             return Ok(Self { quota: QuotaId::tier(to), ..self });
         }
@@ -280,7 +284,7 @@ impl Place<'_> {
         Ok(Self { home, tag: identity.tag, quota: QuotaId::tier(to), ..self })
     }
 
-    /// The key under a quota that the caller brings along.
+    /// The key's place under a quota that the caller brings.
     pub(crate) fn under(self, quota: Quota) -> Result<Self, ChangeError> {
         let book = self.table.book().ok_or(ChangeError::NoOwnQuotas)?;
         Ok(Self { quota: book.place_of(quota)?, ..self })
@@ -293,12 +297,12 @@ impl Place<'_> {
 
     #[inline(always)]
     fn second(&self) -> usize {
-        // A table of logs has no units of two shards: a key's second shard may be any shard, even its first.
+        // In a table of logs a unit is one shard, and a key's second shard may be any shard, even its first.
         let unit = if matches!(self.table.cells, Cells::Logs(_)) { 1 } else { unit() };
         self.mix.second(self.identity(), self.table.shards(), unit)
     }
 
-    /// The table's clock, for a decision that reads it now. The key's other line is prefetched first.
+    /// The table's clock, for a decision that reads it now. The cache line of the home's sibling is prefetched first.
     #[inline(always)]
     pub(crate) fn clock_to_read(&self) -> &Clock {
         prefetch_sibling(self.home);
@@ -314,7 +318,7 @@ impl Place<'_> {
         at: Option<Timestamp>,
         charge: bool,
     ) -> Decision {
-        // A time from the caller has no clock that could be read again when a floor is ahead of that time.
+        // If the caller gives the time, there is no clock to read again when a floor is ahead of that time.
         let (now, clock) = match at {
             Some(now) => (now, None),
             None => {
@@ -326,19 +330,19 @@ impl Place<'_> {
         self.decide(ask, clock)
     }
 
-    /// Decides one request: in the key's cell in its first shard, else wherever the key is, else by an install. `clock`
-    /// is the clock that gave the request's time, if a clock did.
+    /// Decides one request: in the key's home if it has a cell there, else in another of its shards, else by an
+    /// install. `clock` is the clock from which the request's time was read, or `None` if the caller gave the time.
     #[inline(always)]
     fn decide(&self, ask: Ask, clock: Option<&Clock>) -> Decision {
         let (table, home, tag) = (self.table, self.home, self.tag);
-        // Each branch builds its own `Ask`. If one `Ask` were passed on, it would be kept in memory, which a hit does
-        // not need.
+        // Each branch builds its own `Ask`. If all branches shared one, the compiler would keep it in memory, and a hit
+        // would pay for that.
         let Ask { now_ns, cost, charge, verb, quota } = ask;
         let ask = || Ask { now_ns, cost, charge, verb, quota };
-        // Each branch builds its `Decision`: if they were merged, the outcome of `hit_plain`, which is inlined, would
-        // go through the stack as well. For the same reason the slow way returns a decision in parts. If it returned
-        // the decision whole, that would be kept in memory, and then a hit's decision would be, too (22 instructions
-        // for each key of a batch).
+        // Each branch also builds its own `Decision`. If the branches were merged, even the outcome of the inlined
+        // `hit_plain` would go through the stack. For the same reason the slow way returns a decision in parts. A whole
+        // decision would be returned in memory, and then a hit's decision would be in memory, too (22 instructions for
+        // each key of a batch).
         if let (Cells::Plain(gcra, OneQuota { layout, .. }), Verb::Check) = (&table.cells, verb) {
             let missed = match table.hit_plain(gcra, layout, home, tag, ask()) {
                 Ok(outcome) => return outcome.told(Kernel::Gcra(*gcra), now_ns, 0),
@@ -349,10 +353,10 @@ impl Place<'_> {
             let (verdict, view) = table.decide_elsewhere(identity, second, missed, &mut fresh);
             return Decision::new(verdict, view);
         }
-        // Plain GCRA, which nearly all tables have, is inlined.
+        // Nearly all tables have plain GCRA, so only that is inlined.
         less_likely();
         match (&table.cells, verb) {
-            // Every other policy takes one call to the code that was compiled for it.
+            // For every other policy, the code that was compiled for it is called.
             (Cells::LaidOut(way, OneQuota { layout, .. }), Verb::Check) => {
                 if let Ok(outcome) = way(table, layout, home, tag, ask()) {
                     return outcome.told(layout.kernel, now_ns, layout.rules.soft_bp);
@@ -369,16 +373,17 @@ impl Place<'_> {
                     return outcome.told(Kernel::Gcra(*gcra), now_ns, 0);
                 }
             }
-            // Other verbs under every other policy always go the slow way, and so do logs.
+            // All other verbs, and all requests of a table of logs, go the slow way.
             _ => {}
         }
-        // The key is not in its line, or its word has to be brought up to date first.
+        // The fast ways did not decide: for example, the key is not in its home, or its word must be converted to
+        // another quota first.
         let mut before = Held::IDLE; // nothing is undone
         let (verdict, view) = self.decide_slowly(ask(), clock, &mut before);
         Decision::new(verdict, view)
     }
 
-    /// The key among the words of the table; or, as an error, the logs of a table that holds no words.
+    /// The key in a table of words. For a table of logs, the logs and the key are returned as the error.
     fn key(&self) -> Result<Key<'_>, LogKey<'_>> {
         let (identity, second) = (self.identity(), self.second());
         match self.table.words() {
@@ -389,8 +394,8 @@ impl Place<'_> {
 
     /// Decides the slow way. Stores in `before` the state of the key's word before the charge, for an undo. A log
     /// stores nothing: its undo uses the permit.
-    // `self` is passed by value: a reference would put the place in memory before it is known whether this call is
-    // needed.
+    // `self` is passed by value. A reference would force each decision to put its place in memory, even if this is
+    // never called.
     #[inline(never)]
     fn decide_slowly(self, ask: Ask, clock: Option<&Clock>, before: &mut Held) -> (Verdict, View) {
         let decision = match self.key() {
@@ -398,10 +403,10 @@ impl Place<'_> {
                 let behind_word = Some(self.clock);
                 let mut fresh = Fresh { behind_word, ..Fresh::new(ask, clock) };
                 let decision = match key.words.pinned(ask.quota) {
-                    // The quota was forgotten and another quota has its place, so the request has no quota to be
-                    // decided by.
+                    // The quota was forgotten and its place belongs to another quota, so there is no quota by which to
+                    // decide the request.
                     Err(Gone) => key.without_quota(&mut fresh),
-                    // The pin lasts as long as the index of the quota may be written into a word.
+                    // The pin is held while the index of the quota may be written into a word.
                     Ok(_pin) => key.decide_slowly(&mut fresh),
                 };
                 *before = fresh.before;

@@ -1,14 +1,13 @@
 //! Makes a table from a snapshot, whole or not at all.
 //!
-//! The preamble of a file is compared with a table of this policy, before anything is made of the file. Then its shards
-//! are read into a table that grows as they come, so that a file that names more shards than it has takes no more
-//! memory than a few times its own size. The limiter is made only if the end of the file, its checksum and every word
-//! are right.
+//! The preamble of the file is first compared with the policy that the caller gives. Then the shards are read into a
+//! table that grows as they come: a file that claims more shards than it has takes at most a few times its own size in
+//! memory. The limiter is made only if the end of the file, its checksum and every word are right.
 //!
 //! A checksum is no signature: a process that may write the file can give a word any state. Hence each word is also
-//! checked. There must be no claims, since no thread would finish them, no live word without a tag, and no two words of
-//! one key. Any other word is a valid state of the policy, though perhaps a state that no requests have led to. The
-//! same is true of any word of the spill, and of a [`Limiter`](crate::Limiter)'s word.
+//! checked. There must be no claims, since no thread would finish them. No live word may lack a tag, and no key may
+//! have two words. Any other word is a valid state of the policy, though perhaps a state that no requests have led to.
+//! The same is true of any word of the spill, and of a [`Limiter`](crate::Limiter)'s word.
 
 use std::hash::{BuildHasher, Hash};
 use std::io::Read;
@@ -36,7 +35,7 @@ use crate::keyed::quotas::book::saved::{read_book, words_of as words_of_book};
 use crate::keyed::table::{Cells, OneQuota, Table};
 use crate::keyed::verbs::build::DESIGN_LOAD;
 
-/// The table that must have written a file.
+/// What a file must say to be accepted: the policies and the division of words.
 pub(in crate::keyed) struct Expected {
     pub(in crate::keyed) shared: Option<Shared>,
     /// The policy of the first tier.
@@ -45,13 +44,13 @@ pub(in crate::keyed) struct Expected {
     pub(in crate::keyed) quotas: Vec<(Policy, Layout)>,
 }
 
-/// The table that must have written a file of one policy that does not change.
+/// What a file must say to be accepted for a limiter with one policy, which never changes.
 pub(in crate::keyed) fn expected_of_one(
     policy: Policy,
     preamble: &Preamble,
     clock: &Clock,
 ) -> Result<Expected, RestoreError> {
-    // The layout is the one that this version plans. Words that are divided in another way are refused.
+    // This version of the crate plans the layout. A file whose words are divided in another way is refused.
     let (quotas, form) = match LogRule::of(&policy) {
         Some(rule) => (Vec::new(), SavedLogs::new(rule, 0).form()),
         None => {
@@ -77,7 +76,7 @@ pub(in crate::keyed) fn read<K: Hash + ?Sized, S: BuildHasher>(
     let hasher = KeyHasher::new(hash);
     let (policy, tiers) = (expected.policy, expected.quotas.len());
     let before = expected.shared.map_or(0, |_| words_of_book(tiers));
-    // This comes before memory is taken for the table.
+    // The sizes are checked before memory is allocated for the table.
     let (capacity, shards, has_spill) = size_of_table(&preamble, policy, before, tiers)?;
     // Another hasher would look for every key in the wrong place.
     if preamble.fingerprint != hasher.fingerprint() {
@@ -112,31 +111,31 @@ pub(in crate::keyed) fn read<K: Hash + ?Sized, S: BuildHasher>(
     let mut table = Table::of(memory, division, cells);
     let mut foreign = None;
     if has_spill {
-        // A file of policies that cannot spill has no spill. The spill takes an eighth of the memory of the shards.
+        // If the policy cannot spill, no snapshot of it has a spill, and the file is refused here. The spill takes an
+        // eighth of the memory of the shards.
         table.add_spill(policy)?;
         foreign =
             table.fill_spill(|| reader.word())?.ok_or_else(|| BuildError::cannot_spill(policy))?;
     }
     // The words are judged only after the end of the file and its checksum have been checked.
     reader.close()?;
-    // A key's second unit follows from its home, its tag and a number of the hasher. So the shards of a word's key can
-    // be found without the key.
+    // A key's second unit follows from its home, its tag and a number of the hasher. So a word's tag and place are
+    // enough to find the other shards of its key.
     let second = |identity| hasher.mix().second(identity, table.shards(), unit());
     is_a_snapshots(&table, second, before)?;
-    // This was found before the checksum was checked, but is returned only now: for a damaged file, "damaged" is the
-    // better answer.
+    // The foreign word in the spill was found before the checksum was checked. Its error is returned only now, because
+    // for a damaged file "damaged" is the better answer.
     if let Some((place, found)) = foreign {
         let words = before.saturating_add(words_of(table.shards())).saturating_add(place as u64);
         let offset = WORDS_AT.saturating_add(8 * words);
         return Err(RestoreError::word(offset, found, "counted in its tier's quota"));
     }
-    // This comes last, so that the time in between counts as passed.
+    // The clock is resumed last, so that the time the restore took counts as passed.
     let clock = resume(clock, &preamble)?;
     Ok(KeyedLimiter { table, hasher, clock, capacity, policy, seeds, keys: PhantomData })
 }
 
-/// Reads logs, checks the end of the file and the checksum, and then refuses the logs if no table can have written
-/// them.
+/// Reads logs, and checks the end of the file and the checksum. Then it refuses logs that no table can have written.
 fn read_logs<R: Read>(
     mut reader: Reader<R>,
     rule: LogRule,
@@ -154,7 +153,7 @@ fn read_logs<R: Read>(
         ))
     })?;
     reader.close()?;
-    // In a table of logs each shard is a unit of its own, so a key has two single shards. Hence the 1.
+    // In a table of logs a unit is a single shard, so a key has two shards. Hence the 1.
     let entries = logs.entries(|identity| mix.second(identity, shards, 1))?;
     let logs = Cells::Logs(LogStore::holding(rule, entries));
     Ok(Table::of(memory, Division::of_logs(), logs))
@@ -174,17 +173,17 @@ fn size_of_table(
     let capacity = usize::try_from(preamble.capacity).map_err(too_large)?;
     let logs = LogRule::of(&policy);
     let shards = Table::shards_for(capacity, logs.map_or(DESIGN_LOAD, |_| LOGS_LOAD))?;
-    // Capacity and shards come from one computation: if they differ, no table has written the file.
+    // A table computes its number of shards from its capacity. If the file has another number, no table has written it.
     field("number of shards", preamble.shards, shards as u64)?;
-    // Sums that are too large for any file saturate, and are refused as a wrong length.
+    // A sum that is too large for any file saturates, and the file is refused for its length.
     let of_table = match logs {
         Some(rule) => SavedLogs::new(rule, shards).words(),
         None => words_of(shards).saturating_add(before),
     };
     let with_spill = || of_table.saturating_add(Spill::words_of(shards, tiers));
-    // Logs have no spill and no tiers.
+    // A table of logs has no spill and no tiers.
     let has_spill = logs.is_none() && length(with_spill()) == Some(preamble.length);
-    // Otherwise the file has no spill, or its length is wrong. The error names the length without a spill.
+    // Without a spill, the file must have exactly the length of the table. The error names that length.
     if !has_spill {
         field("length", preamble.length, length(of_table).unwrap_or(u64::MAX))?;
     }
@@ -192,9 +191,9 @@ fn size_of_table(
 }
 
 fn read_shard<R: Read>(reader: &mut Reader<R>) -> Result<Shard, RestoreError> {
-    // The header also has the install counter, so nonces go on where they were.
+    // The header contains the install counter, so nonces continue where the old table stopped.
     let header = Header::from_bits(reader.word()?);
-    // The words are kept as they are in the file. They are judged all together, after the checksum.
+    // The words are stored unchecked. All of them are checked after the checksum.
     let mut words = [0; CELLS];
     for word in &mut words {
         *word = reader.word()?;
@@ -219,8 +218,8 @@ impl Table {
     }
 }
 
-/// Refuses a table of which there can be no snapshot, even if the checksum is right. `before` is the number of words
-/// before the shards in the file.
+/// Refuses a state that no snapshot can contain, even if the checksum is right. `before` is the number of words before
+/// the shards in the file.
 fn is_a_snapshots(
     table: &Table,
     second: impl Fn(Identity) -> usize,
@@ -228,25 +227,25 @@ fn is_a_snapshots(
 ) -> Result<(), RestoreError> {
     let refused = |shard: usize, place: usize, found: u64, accepted: &'static str| {
         let words = words_of(shard).saturating_add(place as u64).saturating_add(before);
-        // The preamble is followed by words of eight bytes. The error names the offset in the file.
+        // The error names the word's offset in the file: the preamble is followed by words of eight bytes.
         let offset = WORDS_AT.saturating_add(8 * words);
         Err(RestoreError::word(offset, found, accepted))
     };
-    // Here the words are judged one by one. Below, twins are looked for among all of them.
+    // This loop checks each word by itself. Pairs of words with the same key are looked for below.
     for index in 0..table.shards() {
         let header = table.shard(index).header();
-        // No thread sets those bits, so no table has written this file.
+        // No thread sets the unused bits of a header, so no table has written this file.
         if !header.is_known() {
             return refused(index, 0, header.to_bits(), "a header whose unused bits are 0");
         }
         for cell in 0..CELLS {
             let word = table.shard(index).load(cell);
             let accepted = match Kind::of(word) {
-                // No thread of this process made the claim, so none would finish it.
+                // No thread of this process made the claim, so no thread would finish it.
                 Kind::Claim => "vacant, since no thread would finish this install",
                 // No key has tag 0, which is the tag of vacant cells.
                 Kind::Live if table.division.tag(word) == Tag::NONE => "vacant, or have a tag",
-                // In a table of several quotas: the file does not have the quota of this word.
+                // In a table of several quotas, a word must carry the index of a quota that is in the file.
                 Kind::Live if table.book().is_some_and(|book| !has_quota_of(book, word)) => {
                     "vacant, or counted in a quota of the file's"
                 }
@@ -255,7 +254,7 @@ fn is_a_snapshots(
             return refused(index, 1 + cell, word.to_bits(), accepted);
         }
     }
-    // No other thread has the table yet, so it does not change.
+    // No other thread can reach the table yet, so its words do not change.
     let word = |shard: usize, cell: usize| table.shard(shard).load(cell);
     match twins(table, word, second).first() {
         // A key with two live words would have twice its quota.
@@ -267,7 +266,7 @@ fn is_a_snapshots(
     }
 }
 
-/// True if a live word is counted in a quota that is in force.
+/// True if the index of a live word belongs to a quota in force.
 fn has_quota_of(book: &Book, word: TableWord) -> bool {
     // During a restore no other thread changes a quota, so each tier has exactly one index.
     let index = book.index_of_word(word);

@@ -12,32 +12,33 @@
 //! Suppose that a charge to key K was made before the call. If the copy reads the word with this charge, or a later
 //! word of K in the same cell, the charge is in the file. Otherwise K was forgotten there before the cell was read,
 //! below a floor F that was published before that. The snapshot sees the write that removed K's word. So when it reads
-//! the header afterwards, it reads a floor at or above F. This floor is in the file. The charge had drained by this
-//! floor, and after a restore an install of K starts at or above it. The same holds for a key that is missing because
-//! it moved to a cell that had been read already. Its debt in the old cell has drained by the floor there, and its
-//! charges in the new cell came after that cell was read.
+//! the header afterwards, it reads a floor at or above F. This floor is in the file. The charge had drained by F, and
+//! after a restore an install of K starts at or above the floor in the file. The same holds for a key that the copy
+//! misses because it moved to a cell that had been read already. Its debt in the old cell has drained by the floor
+//! there, and its charges in the new cell came after that cell was read.
 //!
 //! # At most one live cell for a key
 //! A key never has two live cells at one moment, but a copy does not show one moment. A key may be read, then
 //! forgotten, and then installed in a cell that is read later. The copy then has two words of the key. The word that
-//! was read *last* is the newer word. If it were the older word, it would have been forgotten before the other word was
-//! opened, and a thread that has read the other word (`Acquire` of its opener's `Release`) would no longer find it. All
-//! charges in the older word had drained by the floor below which it was forgotten, and the newer word starts at or
-//! above that floor. So the older word is left out. This needs a whole copy in memory before the first byte is written.
-//! In return, the copy takes only milliseconds, however slow the writer is.
+//! was read *last* is the newer word. To see why, suppose that it were the older word. It would have been forgotten
+//! before the newer word was opened, and a thread that has read the newer word (`Acquire` of its opener's `Release`)
+//! would no longer find it. All charges in the older word had drained by the floor below which it was forgotten, and
+//! the newer word starts at or above that floor. So the older word is left out. To find such pairs, the whole copy must
+//! be in memory before the first byte is written. In return, the copy takes only milliseconds, however slow the writer
+//! is.
 //!
 //! # The spill
-//! The words of the spill are copied after those of the shards. For a decision, its words and marks only grow, so every
-//! charge that was made in the spill before the call is in the copy. If a key moves from the spill to a cell while the
-//! table is copied, the file has its debt in the spill, and perhaps also in the cell.
+//! The words of the spill are copied after those of the shards. Its words and marks only grow, as far as a decision
+//! depends on them. So the copy has every charge that was made in the spill before the call. If a key moves from the
+//! spill to a cell while the table is copied, the file has its debt in the spill, and perhaps also in the cell.
 //!
 //! # Installs in progress
 //! A claim carries no debt, and its owner does not exist after a restart, so its cell is written as vacant. The install
-//! counter is kept, although nonces matter only for claims. So a table at rest is written bit for bit.
+//! counter is written, although only claims need nonces. So a table at rest is written bit for bit.
 //!
-//! So a restored table is in a state that a table can reach. By the first section, each word can be read. By the
-//! second, a charge of a key is in its word, or had drained by a floor at or above which the key comes back. By the
-//! third, a key has at most one live cell. Everything else holds as in every table.
+//! So a restored table is in a state that a table can reach. By the first section, the floor of each shard dates its
+//! words. By the second, a charge is either in its key's word, or had drained by the floor at or above which the key
+//! would start again. By the third, a key has at most one live cell. All other invariants hold as in every table.
 
 use std::hash::{BuildHasher, Hash};
 use std::io::Write;
@@ -59,7 +60,7 @@ use crate::keyed::memory::shard::{CELLS, Header, TableWord, cells};
 use crate::keyed::quotas::book::saved::{form, words as words_of_book};
 use crate::keyed::table::{Cells, Table};
 
-/// A shard as it was read.
+/// A copy of a shard's header and words.
 #[derive(Clone, Copy, Debug)]
 struct Copied {
     header: Header,
@@ -91,7 +92,7 @@ fn copy(table: &Table, index: usize) -> Copied {
         let before = shard.header();
         let mut words = [TableWord::VACANT; CELLS];
         for cell in cells() {
-            // Acquire: see the head of this file. Cells that a model does not use stay 0.
+            // Acquire: see the head of this file. A model under loom uses fewer cells; the others stay 0.
             words[cell] = shard.load(cell);
         }
         let header = points::header_behind_copy(shard, before);
@@ -110,7 +111,8 @@ fn copy_all(
     let mut copies = Vec::new();
     let bytes = table.shards().saturating_mul(size_of::<Copied>());
     let refused = |_| SnapshotError::OutOfMemory { bytes };
-    // All memory is reserved before the first word is read, so a copy that fails does not load the table.
+    // All memory is reserved before the first word is read, so a copy that runs out of memory has not read the table at
+    // all.
     copies.try_reserve_exact(table.shards()).map_err(refused)?;
     // The shards are copied in their order. `twins` relies on this: a shard with a higher number was read later.
     copies.extend((0..table.shards()).map(|index| copy(table, index)));
@@ -120,7 +122,7 @@ fn copy_all(
             *word = TableWord::VACANT;
         }
     }
-    // This reads the copy, which does not change while the table does.
+    // Pairs are looked for in the copy, because the table still changes.
     let word = |shard: usize, cell: usize| copies[shard].words[cell];
     for [(shard, cell), _] in points::left_out(twins(table, word, second)) {
         // The word that was read first is the older one: the key was forgotten there before it was installed again.
@@ -129,9 +131,10 @@ fn copy_all(
     Ok(copies)
 }
 
-/// A copy of the words of the spill; empty, if there is no spill.
+/// A copy of the words of the spill, or an empty vector if there is no spill.
 fn copy_spill(table: &Table) -> Result<Vec<u64>, SnapshotError> {
-    // The file of a table without a spill has no words for it. A restore notices this by the length of the file.
+    // A table without a spill writes no words for it. A restore sees from the length of the file that there is no
+    // spill.
     let (mut words, Some(spill)) = (Vec::new(), table.spill()) else { return Ok(Vec::new()) };
     let refused = |_| SnapshotError::OutOfMemory { bytes: spill.bytes() };
     words.try_reserve_exact(spill.bytes() / size_of::<u64>()).map_err(refused)?;
@@ -139,8 +142,8 @@ fn copy_spill(table: &Table) -> Result<Vec<u64>, SnapshotError> {
     Ok(words)
 }
 
-/// The live words that are followed, in the order of reading, by another word of the same key: shard and cell of both.
-/// A table has none at any moment, and a copy hardly ever has one.
+/// All pairs of live words with the same key. In each pair, the word that was read first comes first. Each word is
+/// given by its shard and cell. A table has no such pair at any moment, and a copy hardly ever has one.
 pub(in crate::keyed) fn twins(
     table: &Table,
     word: impl Fn(usize, usize) -> TableWord,
@@ -151,22 +154,23 @@ pub(in crate::keyed) fn twins(
     let places = |shards: Range<usize>, cells: usize| {
         shards.flat_map(move |shard| (0..cells).map(move |cell| (shard, cell)))
     };
-    // This includes the cells that a model does not use, which are vacant.
+    // This includes the cells that a model under loom does not use. They are vacant.
     for (index, cell) in places(0..table.shards(), CELLS) {
         let this = word(index, cell);
-        // Vacant cells and claims are skipped: only live words are keys.
+        // Vacant cells and claims are skipped, since only live words belong to keys.
         if Kind::of(this) != Kind::Live {
             continue;
         }
         let tag = table.division.tag(this);
-        // The word's shard is one of the key's shards, so the others follow from it and the tag.
+        // The word's shard is one of its key's shards. The key's other shards follow from this shard and the tag.
         let others = shards_of(index, second(Identity { first: index, tag }));
         // Each pair is found once, since only words that come before this one in the order of reading are compared.
         let earlier = others.filter(|&shard| shard < index);
-        // The cells are those of the earlier shards of the key, and those before this cell in its own shard.
+        // The word is compared with all cells in the key's earlier shards, and with the cells before it in its own
+        // shard.
         let earlier = earlier.flat_map(|shard| places(shard..shard + 1, CELLS));
         for (shard, earlier) in earlier.chain(places(index..index + 1, cell)) {
-            // These are two words of one key, which a table never has at one moment.
+            // These two words have the same key.
             if table.division.is_live(word(shard, earlier), tag) {
                 twins.push([(shard, earlier), (index, cell)]);
             }
@@ -182,25 +186,26 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// table changes.
     ///
     /// A limiter that is [restored](crate::KeyedBuilder::restore) from the file admits what this limiter would have
-    /// admitted. In the worst case it also admits once more what was charged to a key after its word had been read.
+    /// admitted. In the worst case it also admits a second time the units that were charged to a key after its word had
+    /// been read.
     ///
     /// The file has 336 bytes at the beginning and 8 at the end. In between it has 64 bytes for each shard of seven
-    /// cells, which is about 14 for each key of the capacity. If there is a spill, it adds an eighth of that, and at
-    /// least 1 KiB. A copy of the table is in memory while it is written. The writer is flushed, not synced: write to a
-    /// new file, sync that, and then rename it over the old one, so that there is a whole file at every moment.
+    /// cells, which is about 14 for each key of the capacity. A spill adds an eighth of that, and at least 1 KiB. While
+    /// the file is written, a copy of the table is in memory. The writer is flushed, not synced: write to a new file,
+    /// sync that, and then rename it over the old one, so that there is a complete file at every moment.
     ///
-    /// For a limiter with [tiers](crate::KeyedBuilder::tier) the file has 264 bytes more for each tier; while the table
-    /// is copied, no quota can be changed. For sliding logs the file has, for each shard, 8 bytes, and for each of its
-    /// seven cells 16 bytes and 8 for each unit of the limit.
+    /// For a limiter with [tiers](crate::KeyedBuilder::tier) the file has 264 bytes more for each tier. No quota can be
+    /// changed while the table is copied. For sliding logs each shard takes 8 bytes, and each of its seven cells takes
+    /// 16 bytes and another 8 for each unit of the limit.
     ///
     /// **The file is a secret.** It carries the seeds of the hasher, unless a hasher was
     /// [given](crate::KeyedBuilder::hasher), and always a fingerprint of the hasher. A reader of the file can make keys
     /// that collide, as could a reader of this process's memory. Keep it where only the service can read it.
     ///
     /// # Errors
-    /// The writer fails; there is no memory for the copy; callers bring quotas along
-    /// ([`own_quotas`](crate::KeyedBuilder::own_quotas)); a quota of a [tier](crate::KeyedBuilder::tier) is being
-    /// changed.
+    /// An error is returned if the writer fails, if there is no memory for the copy, if callers may bring their own
+    /// quotas ([`own_quotas`](crate::KeyedBuilder::own_quotas)), or if a quota of a [tier](crate::KeyedBuilder::tier)
+    /// is being changed.
     ///
     /// ```
     /// use tollgate::{Clock, KeyedLimiter, Quota};
@@ -234,7 +239,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
                 return Ok(SnapshotSummary::of(&preamble, keys));
             }
         };
-        // With this right held, no quota changes meanwhile, and every word is counted in a quota in force.
+        // `begin` takes the right to change quotas. While it is held, no quota changes, and every word is counted in a
+        // quota in force.
         let changing = book.map(|book| book.begin().ok_or(SnapshotError::Changing)).transpose()?;
         // Charges from here on need not be in the file.
         let copies = copy_all(&self.table, second)?;
@@ -248,7 +254,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         // The spill is copied after the shards, so a key that moves from the spill to a cell meanwhile is found in at
         // least one of them.
         let spill = copy_spill(&self.table)?;
-        // Every word of the copy is counted in a quota of the copy. So from here on a quota may change.
+        // The copies of the words and of the quotas agree with each other. From here on a quota may change.
         drop(changing);
         let besides = (quotas.len() + spill.len()) as u64;
         let preamble = self.preamble(kind, form, words_of(shards) + besides);
@@ -256,7 +262,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
             std::iter::once(copy.header.to_bits()).chain(copy.words.map(TableWord::to_bits))
         });
         write(writer, &preamble, quotas.into_iter().chain(words).chain(spill))?;
-        // The keys of the copy are counted, as they are in the file. The table has changed since.
+        // The summary counts the keys in the copy, which are those in the file. The table may have changed since.
         let words = copies.iter().flat_map(|copy| &copy.words);
         let keys = words.filter(|&&word| Kind::of(word) == Kind::Live).count();
         Ok(SnapshotSummary::of(&preamble, keys))
@@ -270,7 +276,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         Preamble {
             kind,
             origin: self.clock.origin(),
-            // A table in memory has a length that fits, so `u64::MAX` is never written.
+            // The length of a table in memory always fits, so `u64::MAX` is never written.
             length: length(words).unwrap_or(u64::MAX),
             now_ns: now.as_nanos(),
             wall_ns: wall_ns(wall),
@@ -278,9 +284,9 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
             shards: self.table.shards() as u64,
             form,
             fingerprint: self.hasher.fingerprint(),
-            // `None` if the caller gave the hasher: then it must be given to the restore, too.
+            // `None` if the caller gave the hasher. The caller must then give the same hasher to the restore.
             seeds: self.seeds.map(Seeds::to_numbers),
-            // The policies of tiers are in the book.
+            // The policies of tiers are in the book, so this field is empty for them.
             policy: if kind == Whose::Tiers { String::new() } else { self.policy.to_string() },
         }
     }
@@ -288,7 +294,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
 
 /// The number of words and headers in `shards` shards.
 pub(in crate::keyed) fn words_of(shards: usize) -> u64 {
-    // Each shard has a header and its cells. The product saturates, since the number may come from a file.
+    // Each shard has a header and its cells. The product saturates, since `shards` may come from a damaged file.
     (shards as u64).saturating_mul(1 + CELLS as u64)
 }
 
@@ -334,7 +340,8 @@ mod tests {
         let all =
             [(0, 1, one | 1), (0, 4, one | 2), (1, 5, other | 3), (1, 6, one | 4), (2, 2, one | 5)];
         let table = table(layout, &all);
-        // First the key has units 0 and 1. Then it has only one unit, and the words of unit 1 are another key's.
+        // In the first call the key has units 0 and 1. In the second it has only one unit, so the words of unit 1
+        // belong to another key.
         assert_eq!(copied(&table, |key| (key.first + 2) % 4), [all[2], all[4]]);
         assert_eq!(copied(&table, |key| key.first), [all[2], all[3], all[4]]);
     }

@@ -1,12 +1,13 @@
 //! Snapshots of a table of several quotas: the file has the quotas, and each word has the index of its quota.
 //!
 //! The words are written as for a table of one quota. Before them comes the *book*: for each tier the index that its
-//! words carry, its policy, and how that policy divides words. The copy holds the right to change a quota, so no thread
-//! changes a quota while the table is copied. A change brings every word over to the new quota before it gives this
-//! right back. So no word in the file carries the index of a quota that is not in the file.
+//! words carry, its policy, and how that policy divides words. The snapshot holds the right to change quotas, so no
+//! thread changes a quota while the table is copied. A change brings every word over to the new quota before it gives
+//! this right back. So no word in the file carries the index of a quota that is not in the file.
 //!
-//! The tiers are given to a restore, as a single policy is. Every tier must be the same as in the file, and divide
-//! words as the file says. The headroom must fit beside the tiers, but may differ from the headroom of the snapshot.
+//! The caller gives the tiers to a restore, as it would give a single policy. Every tier must be the same as in the
+//! file, and must divide words as the file says. The headroom (policies that a tier may change to) need not be the
+//! snapshot's, but must fit in the file's words.
 
 use crate::clock::Clock;
 use crate::snapshot::{Preamble, RestoreError, SnapshotKind as Whose, field};
@@ -18,13 +19,14 @@ use crate::keyed::quotas::book::saved::form_of;
 use crate::keyed::verbs::tiers::Tiers;
 
 impl Tiers {
-    /// The division of the file's words that all tiers share, and the layout of each tier.
+    /// What the file must say to be accepted for these tiers: the division of words that they share, and the layout of
+    /// each.
     pub(in crate::keyed) fn shared_of(
         &self,
         preamble: &Preamble,
         clock: &Clock,
     ) -> Result<Expected, RestoreError> {
-        // The tiers and the headroom are checked as for a new table.
+        // The tiers and the headroom must pass the checks for a new table.
         let all = self.checked()?;
         // A file of one policy has no book, and its words have no index.
         preamble.is_of_kind(Whose::Tiers)?;
@@ -36,13 +38,13 @@ impl Tiers {
                 form.fineness,
             )));
         }
-        // The policies stand in the book, one for each tier.
+        // The policies are in the book, one for each tier, so the preamble has none.
         field("length of the policy", preamble.policy.len() as u64, 0)?;
-        // The widths are those of the file and not of a new plan, since words are not divided anew.
+        // The widths come from the file and not from a new plan, since a restore keeps the words as they are.
         let shared = Shared::of(index_bits_for(tiers), form.tag_bits.into(), form.epoch)
             .ok_or_else(|| RestoreError::layout(form, "with tags of 24 to 32 bits"))?;
         let expected = form_of(shared, tiers, form.back);
-        // No table with this number of tiers divides its words as the file says.
+        // The file's division of words is refused if no table with this number of tiers would have it.
         if form != expected {
             return Err(RestoreError::layout(form, expected));
         }

@@ -11,14 +11,14 @@ pub(in crate::keyed) fn base_ns<const N: usize>(
     fresh: &mut Fresh<'_>,
 ) -> u64 {
     let floor_ns = points::highest(headers.map(Header::floor_ns));
-    // A thread with a later time has moved the floor. This request may have read its clock a while ago, so the clock is
-    // read once more, and only once.
+    // If a floor is later than this request's time, a thread with a later time has moved it. This request may have read
+    // its clock a while ago, so it reads the clock once more, but not a third time.
     if floor_ns > fresh.ask.now_ns
         && let Some(clock) = fresh.clock.take()
     {
         fresh.ask.now_ns = fresh.ask.now_ns.max(clock.now().as_nanos());
     }
-    // A key that owes nothing starts at the request's own time. Only a floor may be later.
+    // The key starts at the request's time, unless a floor is later.
     floor_ns.max(fresh.ask.now_ns)
 }
 

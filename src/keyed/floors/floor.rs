@@ -1,19 +1,19 @@
-//! Advancing a shard's time floor: the only place that forgets keys, besides an install that takes an
-//! idle cell over.
+//! Advancing a shard's time floor. The sweep before it forgets idle keys. Besides, only an install that takes over the
+//! cell of an idle key, and the pass of a change of quota (`lookup/price/all_words.rs`), forget keys.
 //!
-//! The floor F is a promise: *whatever is not here was idle at F*. Every install starts at F or later. So a key that
-//! was forgotten cannot come back with less debt than it had, whichever clock the forgetting thread or the newcomer
-//! reads.
+//! The floor F is a promise: *a key that is not in this shard was idle at F*. Every install starts at F or later. So a
+//! key that was forgotten cannot come back with less debt than it had, whichever clocks the forgetting thread and the
+//! installing thread read.
 //!
-//! An advance first sweeps under the old floor and then publishes the new one. So while a floor stands, a whole sweep
-//! under its predecessor is over.
+//! An advance first sweeps under the old floor and then publishes the new one. So when a floor is in force, a whole
+//! sweep under the floor before it has ended.
 //!
 //! # How long a word stays
 //! A sweep under F forgets each word that was idle at F - E already, where E is the epoch. A word that became idle
 //! after F - E stays, for its key may come back. Only an install that finds no vacant cell takes an idle word over. So
-//! while a floor F stands, each word in its shard was still busy at F - 2E. To see why: the last sweep was under a
-//! floor F' that is F - E or later. It removed every word that was idle at F' - E, which is F - 2E or later. (A floor
-//! jumps over more than E only where no word is left.)
+//! while the floor is F, each word in the shard was still busy at F - 2E. To see why: the last sweep was under a floor
+//! F' that is F - E or later. It removed every word that was idle at F' - E, which is F - 2E or later. (A floor jumps
+//! over more than E only where no word is left.)
 
 use crate::keyed::lookup::price::{Settled, is_stale_by, settle};
 use crate::keyed::memory::layout::Kind;
@@ -23,20 +23,20 @@ use crate::keyed::memory::shard::{Header, TableWord, cells};
 use crate::keyed::quotas::book::Quotas;
 use crate::keyed::table::words::Words;
 
-/// Floors trail the clock by at least this, so that threads in step never see a floor ahead of their
-/// own now. This is a matter of precision and not of safety.
-// It is a granule, since threads whose clocks are synchronised differ by less than a millisecond.
+/// Floors trail the clock by at least this, so that threads whose clocks agree never see a floor ahead of their own
+/// time. This affects precision, not safety.
+// One granule is enough, since synchronised clocks differ by less than a millisecond.
 pub(in crate::keyed) const LAG_NS: u64 = 1 << GRANULE_BITS;
 
-/// The rounds of an advance: a few steps past live words, two past idle ones, and as many again if other threads
-/// disturb it. After that it leaves the floor to those others.
-// The longest case is that of several quotas. It has eight epochs of debt (`layout/shared`), one epoch for a word that
-// was written an epoch above the floor, and one for which an idle word stays.
+/// The most rounds of one advance: a few steps past live words, two past idle ones, and some more for rounds that other
+/// threads disturb. After that, the advance leaves the floor to those threads.
+// The longest case is that of several quotas. There a word may need eight epochs for its debt (`layout/shared`), one
+// because it was written an epoch above the floor, and one for which it stays while idle.
 const ROUNDS: usize = if cfg!(loom) { 4 } else { 14 };
 
 impl Words<'_> {
-    /// Moves a shard's floor up as far as `now` allows, by at most one epoch at a time while words remain. A word
-    /// outlasts a floor by two epochs and its own debt, so a handful of steps are enough.
+    /// Moves a shard's floor up as far as `now` allows, by at most one epoch at a time while words remain. A word is
+    /// gone two epochs after its debt has drained, so a handful of steps are enough.
     #[cold]
     #[inline(never)]
     pub(in crate::keyed) fn advance(&self, index: usize, now_ns: u64) {
@@ -51,38 +51,37 @@ impl Words<'_> {
         self.advance_while(index, now_ns, |header| !header.is_near(now_ns, self.division.epoch));
     }
 
-    /// The last floor by which a shard is swept when its floor follows `now_ns`. These floors are an epoch apart, since
-    /// words remain. `None` if the floor stays where it is.
+    /// The last floor by which a shard is swept when its floor follows `now_ns`. The floors of these sweeps are an
+    /// epoch apart, since words remain. `None` if the floor stays where it is.
     pub(in crate::keyed) fn last_swept(&self, header: Header, now_ns: u64) -> Option<u64> {
         let (granule, epoch) = (now_ns >> GRANULE_BITS, self.division.epoch);
         // The shard is swept by each floor that is not near `now`. `None` means that `now` is near to this floor or
         // lies below it, so there is no sweep.
         let beyond = granule.checked_sub(header.floor().checked_add(epoch)? + 1)?;
-        // The floors from here on are F, F + E, F + 2E and so on, and a sweep by each of them precedes the next. The
-        // last of these floors is the first one that is near to now. There is no sweep by it yet.
+        // The floor goes through F, F + E, F + 2E and so on, and the shard is swept by each of them before the next is
+        // published. It stops at the first floor that is near to now, and the shard is not swept by that one.
         Some(header.floor() + beyond / epoch.max(1) * epoch)
     }
 
     fn advance_while(&self, index: usize, now_ns: u64, goes_on: impl Fn(Header) -> bool) {
         let goal = floor_at(now_ns);
-        // The rounds are bounded: a thread that is disturbed in all of them goes on without the floor, as do those
-        // that disturb it.
+        // The rounds are bounded: a thread that is disturbed in all of them goes on with the old floor.
         for _ in 0..ROUNDS {
-            // The sweep and the publication go by one reading of the header. The publication fails if the header's
-            // floor or install counter has changed by then.
+            // The sweep and the publication use one reading of the header. The publication fails if the header's floor
+            // or install counter has changed by then.
             let header = self.shard(index).header();
-            // The floor is near enough by now. Another thread may have moved it.
+            // The floor is near enough, perhaps because another thread has moved it.
             if goal <= header.floor() || !goes_on(header) {
                 return;
             }
-            // A word changed during the sweep, so the sweep says nothing of the whole shard.
+            // A word changed during the sweep, so the sweep proves nothing about the whole shard.
             let Some(live) = points::sweeps(|| self.sweep(index, header)) else { continue };
-            // Words that remain must be readable under the next floor, so it lies at most an epoch ahead. With none
-            // left it may jump to the goal.
+            // Words that remain must be readable under the next floor, so it lies at most an epoch ahead. If no word
+            // remains, the floor may jump to the goal.
             let furthest = header.floor().saturating_add(self.division.epoch);
             let next = if points::bounds_floor(live) { goal.min(furthest) } else { goal };
-            // The publication fails if an install began or another floor was published meanwhile. Both need another
-            // look.
+            // The publication fails if an install began or another floor was published meanwhile. In both cases the
+            // next round looks again.
             self.shard(index).publish(header, next);
         }
     }
@@ -90,17 +89,18 @@ impl Words<'_> {
     /// Vacates every claim, and every word that has been idle for an epoch at the floor of `header`. Returns true if
     /// words remain, and `None` if the shard was changed meanwhile.
     ///
-    /// This removes an abandoned claim. An install whose claim is vacated starts again.
+    /// So a claim whose thread died does not stay. An install whose claim is vacated starts again.
     fn sweep(&self, index: usize, header: Header) -> Option<bool> {
         let shard = self.shard(index);
         let mut live = false;
-        // One computation for all words of the shard, since one floor judges them.
+        // One floor judges all words of the shard, so the judge is made once.
         let judged = match self.quotas {
             Quotas::One(layout) => Ok(layout.staleness(header.floor_ns(), header.floor_ns())),
             Quotas::Several(book) => Err(book),
         };
-        // Each cell is looked at once. After that look, an install in the cell raises the header's install counter, so
-        // the publication fails. A charge finds only words that were kept, which the next floor can still date.
+        // Each cell is read once. If an install claims the cell after that, it raises the header's install counter, so
+        // the publication fails. A later charge can only change a word that was kept, and the next floor can still date
+        // it.
         for cell in cells() {
             let word = shard.load(cell);
             let idle = match points::kind_swept(word) {
@@ -113,16 +113,16 @@ impl Words<'_> {
                     if points::header_behind_swept(shard, header).floor() != header.floor() {
                         return None;
                     }
-                    // A word in the ticks of a replaced quota is re-based here, if it stays.
+                    // If the word stays but is still counted in a replaced quota, it is re-based here.
                     match &judged {
                         Ok(staleness) => staleness.of(word),
                         Err(book) => settle(book, shard, cell, word)? == Settled::Stale,
                     }
                 }
             };
-            // The word was charged, or is idle for less than an epoch: its key may come back.
+            // The key owes something, or has been idle for less than an epoch and may come back.
             if !idle {
-                // The word stays, so the next floor must be able to date it.
+                // A word stays, so the next floor must be able to date it.
                 live = true;
             } else if shard.reclaim(cell, word, TableWord::VACANT) {
                 self.tallies.reclaimed(index, u64::from(Kind::of(word) == Kind::Live));
@@ -134,8 +134,8 @@ impl Words<'_> {
         Some(live)
     }
 
-    /// True if a floor that follows `now` forgets a live word. Its key then has no cell: it may owe something in the
-    /// spill, or come too late for another of its shards.
+    /// True if a floor that follows `now` forgets a live word. Its key then has no cell and is decided as a new key: it
+    /// may owe something in the spill, or its time may be too early for the floor of another of its shards.
     #[cold]
     #[inline(never)]
     pub(in crate::keyed) fn is_forgotten(
@@ -152,20 +152,21 @@ impl Words<'_> {
         let (floor_ns, swept_ns) = (header.floor_ns(), last << GRANULE_BITS);
         match self.quotas {
             Quotas::One(layout) => layout.staleness(floor_ns, swept_ns).of(word),
-            // If the word is gone meanwhile, the caller looks again.
+            // `None` means that another thread has replaced the word meanwhile.
             Quotas::Several(book) => is_stale_by(book, word, floor_ns, swept_ns).unwrap_or(false),
         }
     }
 }
 
-/// The floor that an instant allows, in granules.
+/// The highest floor that an instant allows, in granules.
 pub(in crate::keyed) fn floor_at(instant_ns: u64) -> u64 {
-    // It is rounded down, so a floor never lies above the instant from which it was made.
+    // The result is rounded down, so a floor never lies above the instant it was computed from.
     instant_ns.saturating_sub(LAG_NS) >> GRANULE_BITS
 }
 
 /// The first instant that allows a floor at or above `instant_ns`: the inverse of [`floor_at`].
 pub(in crate::keyed) fn first_instant_of_floor(instant_ns: u64) -> u64 {
-    // It is rounded up to a whole granule, plus a lag: from then on `floor_at` is no lower than the instant.
+    // The instant is rounded up to a whole granule, and the lag is added. From the result on, `floor_at` is no lower
+    // than `instant_ns`.
     instant_ns.div_ceil(1 << GRANULE_BITS).saturating_mul(1 << GRANULE_BITS).saturating_add(LAG_NS)
 }

@@ -3,19 +3,19 @@
 //! At every moment at most one live cell carries a key. To see why, suppose that A opened cell a for a key, and that B
 //! opened cell b for it later, while a was still live. Each claim word stood unchanged from its claim to its opening,
 //! and its owner's scan lies in between. B's scan read a before A opened it: otherwise B would have seen a live word of
-//! its key and given up. If A's scan read b after B's claim, A saw a claim of its key at b: were b the lower cell, A
-//! would not have opened a; were it the higher, A would have vacated it and B's opening would have failed. If A's scan
-//! read b before B's claim, then A's claim stood before B's scan, so B saw a claim of its key at a, and the same holds
-//! with the roles exchanged: were a the lower cell, B would have given b up; were it the higher, B would have vacated
-//! a, and A's opening would have failed. "Saw" is true on weak memory because of the fence that each thread puts
-//! between its own claim and its scan. A thread may scan twice, both times behind its fence. The first scan counts the
-//! words of the tag: if it counts one, and the thread's claim still stands, that one is the claim. Otherwise a second
-//! scan judges each word. "Its scan" above is the last one. Both threads scan the same cells and order them alike,
-//! because keys with equal tags share both units or none (see `hash`).
+//! its key and given up. If A's scan read b after B's claim, A saw a claim of its key at b. If b is the lower cell, A
+//! would not have opened a. If b is the higher cell, A would have vacated that claim, and B's opening would have
+//! failed. If A's scan read b before B's claim, then A's claim stood before B's scan, so B saw a claim of its key at a.
+//! If a is the lower cell, B would have given b up. If a is the higher cell, B would have vacated that claim, and A's
+//! opening would have failed. "Saw" is true on weak memory because of the fence that each thread puts between its own
+//! claim and its scan. A thread may scan twice, both times after its fence. The first scan counts the words that have
+//! the tag. If it counts one word, and the thread's claim still stands, that word is the claim. Otherwise a second scan
+//! judges each word. "Scan" above means a thread's last scan. Both threads scan the same cells, and agree which cell is
+//! the lower one, because keys with equal tags share both units or neither (see `hash`).
 //!
-//! No thread waits: after [`ROUNDS`] lost rounds or [`ADVANCES`] advances a newcomer is decided in the spill, as it is
-//! when there is no cell for it. If there is no spill, it is denied, and counted. A key that gets a cell brings along
-//! what it owes in the spill: see `spill.rs`.
+//! No thread waits: after [`ROUNDS`] lost rounds or [`ADVANCES`] advances the new key is decided in the spill, as if
+//! there were no cell for it. Without a spill the request is denied and counted as contended. A key that gets a cell
+//! keeps there the debt it has in the spill: see `spill.rs`.
 
 mod answer;
 mod open;
@@ -37,37 +37,38 @@ use crate::keyed::table::words::Key;
 
 use round::Round;
 
-/// A round is lost to another install, a sweep, a charge of the idle key, a charge of the same key in the spill, or a
-/// change of its quota; three in a row are rare.
+/// The most rounds that an install may lose. It loses a round to another install, a sweep, a charge of the idle key, a
+/// charge of the same key in the spill, or a change of its quota. Three lost rounds in a row are rare.
 const ROUNDS: usize = 8;
 
-/// Rounds that start at once; later ones spin a little first, so that two threads in lockstep part.
+/// The number of rounds that start at once. Later rounds spin a little first, so that two threads get out of lockstep.
 const EAGER_ROUNDS: usize = 3;
 
 /// How often an install advances floors before it gives up. It may have to advance the floor of its cell's shard, so
-/// that now is near or a cell becomes free. If it loses the cell, it may have to advance that of another shard, too. If
-/// others disturb it, it may have to do the same again.
+/// that now is near to it or a cell becomes free. If it loses the cell, it may have to advance another shard's floor,
+/// too. If other threads disturb it, it may have to repeat an advance.
 const ADVANCES: usize = if cfg!(loom) { 4 } else { 8 };
 
-/// Another thread has changed what was being read.
+/// The error of a survey: another thread changed a shard while it was being read.
 struct Disturbed;
 
 impl Key<'_> {
-    /// Decides for a key that the caller has just found in none of its shards.
+    /// Decides a request whose key the caller has just found in none of its shards.
     #[cold]
     #[inline(never)]
     pub(in crate::keyed) fn install(&self, fresh: &mut Fresh<'_>) -> Decision {
         // The backoff only spins: no thread yields here, or waits for another.
         let backoff = Backoff::new();
         let (mut lost, mut advances) = (0, 0);
-        // The loop ends, because each turn returns or counts up one of the two.
+        // The loop ends, because each turn either returns or adds one to `lost` or `advances`.
         while lost < scale::rounds(ROUNDS) && advances < ADVANCES {
-            // Two threads that claim and vacate each other in step could do so for ever. The longer
-            // they pause, the likelier one of them ends before the other comes.
+            // Two threads could vacate each other's claims in lockstep for ever. The longer they pause, the likelier it
+            // is that one of them finishes before the other begins.
             if lost >= EAGER_ROUNDS {
                 backoff.spin();
             }
-            // Both are `None`, except in a model that plants the fault: they must be read after the claim.
+            // Floors and debt must be read after the claim. Only a model that plants the fault reads them here;
+            // otherwise both are `None`.
             let early = points::floors_read_early(|| self.headers());
             let early_owed = points::owed_read_early(|| {
                 let (asked, mut lane) = (fresh.ask.quota, None);
@@ -75,25 +76,27 @@ impl Key<'_> {
                 self.owed(fresh.ask.now_ns, quota).unwrap_or(Held::IDLE)
             });
             let round = match self.claim(lost, fresh) {
-                // The floors are read only now. The floor under which this key was forgotten was published before that,
-                // and a thread that sees the key gone sees that floor.
+                // The floors are read only now, after the scan. A thread that sees that the key is gone also sees every
+                // floor below which the key was forgotten.
                 Round::Verified(claimed) => {
                     let headers = early.unwrap_or_else(|| self.enter(claimed));
                     self.open(claimed, headers, early_owed, fresh)
                 }
-                // No claim was made, or it was not kept: there is nothing to open.
+                // The install holds no claim, so there is nothing to open.
                 other => other,
             };
             match round {
                 Round::Decided(decision) => return decision,
                 // A claim was not won or not kept, or the survey was disturbed. (`open` never answers `Verified`.)
                 Round::Verified(_) | Round::Lost => lost += 1,
-                // The request's time is more than an epoch above this shard's floor: no word can be written at it yet.
+                // The request's time is more than an epoch above this shard's floor, so no word can be written at that
+                // time yet.
                 Round::Follow(index) => {
                     self.words.follow(index, fresh.ask.now_ns);
                     advances += 1;
                 }
-                // Keys become idle at a later floor, or the new key starts too far above the present floor.
+                // At a later floor, a key becomes idle and frees its cell, or the new key's start comes near to the
+                // floor.
                 Round::Advance(index) => {
                     self.words.advance(index, fresh.ask.now_ns);
                     advances += 1;
@@ -112,7 +115,7 @@ impl Key<'_> {
         })
     }
 
-    /// Looks for a cell, claims it, and verifies that no other install stands in the way.
+    /// Looks for a cell, claims it, and verifies that no other install of the key is in the way.
     fn claim(&self, lost: usize, fresh: &mut Fresh<'_>) -> Round {
         let ask = &fresh.ask;
         // A cost that never fits is denied whatever the key owes, so it takes no cell. One unit always fits, since
@@ -124,12 +127,13 @@ impl Key<'_> {
         // A charge first lets a floor follow, which may forget this very key, and then looks for a cell in all of its
         // shards. A question changes nothing, but is answered as if the floor had followed.
         let forgotten = if ask.charge { None } else { self.forgotten_in(ask) };
-        // A claim may have been lost to another claim of the key, whose thread has stalled: only a look at every word
-        // finds that. And a question about a key that would be forgotten must know which cell would be left.
+        // `vacancy` is only for the first round: if the claim was lost to another claim of the key, whose thread has
+        // stalled, only reading every word finds that claim. It is also not for a question about a key that would be
+        // forgotten, since the cells that the sweep would leave must then be known.
         let is_first = lost == 0 && forgotten.is_none();
         let vacancy = if is_first { vacancy(self, ask) } else { None };
         let choice = match vacancy {
-            // This is nearly always so while the table is below its capacity.
+            // Nearly every install takes this branch while the table is below its capacity.
             Some(choice) => Some(choice),
             None => match self.offered(ask, forgotten) {
                 Ok(choice) => choice,
@@ -138,9 +142,9 @@ impl Key<'_> {
             },
         };
         match choice {
-            // Every cell of its shards holds a claim, or a key that will not be idle at any floor that now allows.
+            // Every cell of the key's shards holds a claim, or a key that is not idle at any floor that now allows.
             None => Round::Decided(self.without_cell(fresh)),
-            // A question writes nothing, not even a floor. Its answer is the one that the claim would lead to.
+            // A question writes nothing, not even a floor. It gets the answer that a charge would get with its claim.
             Some(
                 Choice::Follow(index)
                 | Choice::Advance(index)
@@ -153,20 +157,20 @@ impl Key<'_> {
         }
     }
 
-    /// The choice among all that a key's shards offer, by all of their words.
+    /// Reads all words of the key's shards, and chooses among the cells that they offer.
     fn offered(&self, ask: &Ask, forgotten: Option<usize>) -> Result<Option<Choice>, Disturbed> {
         // All shards are read before the first is judged, so that the readings are of nearly one moment.
         let mut readings = [Reading::NONE; 2 * UNIT];
         let mut offers = [Offer::NONE; 2 * UNIT];
         let mut count = 0;
         for (index, reading) in self.shards().zip(&mut readings) {
-            // A floor moved while the words were read, so they are not of one time.
+            // A floor moved while the words were read, so one floor does not date all of them.
             if !read_all(self.words.shard(index), index, reading) {
                 return Err(Disturbed);
             }
             count += 1;
         }
-        // The copies are judged, and no word is loaded again: so exactly the word that was judged is claimed later.
+        // The copies are judged, and no word is loaded again. So the later CAS claims exactly the word that was judged.
         for (reading, offer) in readings[..count].iter().zip(&mut offers) {
             let follows = forgotten == Some(reading.shard);
             // The key has a word here by now, or a word's quota was changed: the caller searches again.
@@ -204,7 +208,8 @@ mod tests {
         let decision = words.key(key, 1).install(&mut fresh);
         assert!(decision.is_allowed());
         assert_eq!(decision.view().at_ns, ahead << GRANULE_BITS);
-        // A floor does not follow by more than an epoch.
+        // The floor of shard 0 does not move beyond this request's time, so a key that starts more than an epoch later
+        // is denied.
         let far = 1 + 3 * layout.division.epoch;
         words.advance(1, (far << GRANULE_BITS) + LAG_NS);
         let key = Identity { first: 0, tag: Tag::from_bits(9 << layout.division.state_bits) };

@@ -1,4 +1,4 @@
-//! A key that is new: a cell is chosen and claimed for it, or it is decided in the spill.
+//! Requests of new keys: a cell is chosen and claimed for the key, or the request is decided in the spill.
 
 pub(in crate::keyed) mod install;
 pub(in crate::keyed) mod spill;

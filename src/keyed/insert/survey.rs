@@ -1,8 +1,8 @@
-//! Chooses the cell that a new key is to get, among those that its shards offer.
+//! Chooses the cell for a new key, among those that its shards offer.
 //!
 //! A new key gets a vacant cell, as near to its home as possible. Only if none of its shards has one does it get the
-//! cell of a key that is idle. So keys that are idle now and then keep their cells while there is room, and are found
-//! when they come back.
+//! cell of a key that is idle. So while there is room, a key that is idle now and then keeps its cell and is found when
+//! it comes back.
 
 use crate::sync::scale;
 
@@ -16,24 +16,25 @@ use crate::keyed::memory::shard::{CELLS, CellMask, GRANULE_BITS, Header, Shard, 
 use crate::keyed::quotas::book::{Book, Quotas};
 use crate::keyed::table::words::{Key, Words};
 
-/// A key goes to its home unit while fewer cells than this are taken there, or if no fewer are taken in its second
-/// unit. In a simulation with 4 million keys at the design load of 70 %, 4.6 % of the keys were in their second unit,
-/// 2.7 % in their home's sibling, and one had no cell. With a bound of one cell more, 2.8 % were in the second unit,
-/// but 202 had no cell.
+/// A new key goes to its home unit while fewer cells than this are taken there, or if its second unit is at least as
+/// full. In a simulation with 4 million keys at the design load of 70 %, 4.6 % of the keys were in their second unit,
+/// 2.7 % in their home's sibling, and one had no cell. With this number raised by one, 2.8 % were in the second unit,
+/// but 202 keys had no cell.
 const NEARLY_FULL: usize = if cfg!(loom) { UNIT * CELLS + 1 } else { UNIT * CELLS - 2 };
 
-/// A new key takes a cell that seems vacant only while its shards have at least this many of them. Threads that bring
-/// the same new key at once may each claim a cell until their scans. They must not take the last cells from other keys.
+/// A new key takes a seemingly vacant cell without a survey only while its shards have at least this many vacant cells.
+/// Several threads that install the same key at once may each hold a cell until their scans. They must not take the
+/// last cells from other keys.
 const ENOUGH_VACANT: usize = 4;
 
-/// The prospect that a word of another key leaves to a newcomer.
+/// When a new key could take the cell of a live word: now, after an advance of the floor, or neither.
 enum Outlook {
     Idle,
     IdleSoon,
     Busy,
 }
 
-/// A word as it was read, and its place.
+/// A word that was read, and its place.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct Seen {
     pub(in crate::keyed) shard: usize,
@@ -48,7 +49,7 @@ impl Seen {
     }
 }
 
-/// A shard as it was read. Its words stood there under this header.
+/// A copy of a shard: its words, and the header that dates them.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct Reading {
     pub(in crate::keyed) shard: usize,
@@ -67,16 +68,17 @@ pub(in crate::keyed) struct Offer {
     idle: Option<Seen>,
     /// True if some live word would be idle at a floor that the request's time allows.
     idle_soon: bool,
-    /// True if the floor lies so far below the request's time that it has to advance before a word can be written.
+    /// True if the floor must advance before a word can be written at the request's time.
     behind: bool,
-    /// Cells that are not vacant.
+    /// The number of cells that are not vacant.
     held: usize,
-    /// Cells that hold claims, or words that are live at the floor that the request's time allows.
+    /// The number of cells that hold a claim, or a word that is not idle even at the highest floor that the request's
+    /// time allows.
     taken: usize,
 }
 
 impl Offer {
-    /// No offer: a place in an array that has not been filled yet.
+    /// The initial value of an element in an array of offers.
     pub(in crate::keyed) const NONE: Self = Self {
         shard: 0,
         own_claim: None,
@@ -88,7 +90,7 @@ impl Offer {
         taken: 0,
     };
 
-    /// The vacant cell, or the advance that it needs first.
+    /// The vacant cell, or the advance that must come before its use.
     fn vacant(&self) -> Option<Choice> {
         self.vacant.map(|vacant| self.cell(vacant))
     }
@@ -96,12 +98,12 @@ impl Offer {
     /// A cell whose key is idle, or the advance that would free one.
     fn idle(&self) -> Option<Choice> {
         let soon = self.idle_soon.then_some(Choice::Advance(self.shard));
-        // A word that is already idle is preferred to a word that is idle only after an advance.
+        // A word that is already idle comes before a word that is idle only after an advance.
         self.idle.map(|idle| self.cell(idle)).or(soon)
     }
 
     fn cell(&self, free: Seen) -> Choice {
-        // The floor is too far behind: a word that is written now could not be read back by it.
+        // If the floor is too far behind, it could not date a word that is written now.
         if self.behind { Choice::Follow(self.shard) } else { Choice::Claim(free) }
     }
 }
@@ -115,7 +117,7 @@ struct Vacancy {
 
 impl Vacancy {
     fn choice(&self) -> Option<Choice> {
-        // The cell is taken for one in which 0 was read. If another word stands there, the CAS of the claim fails.
+        // The cell's word is not loaded. It is assumed to be vacant, and if it is not, the CAS of the claim fails.
         let claim = |cell| Choice::Claim(Seen { shard: self.shard, cell, word: TableWord::VACANT });
         self.vacant.first().map(claim)
     }
@@ -125,14 +127,14 @@ impl Vacancy {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) enum Choice {
     Claim(Seen),
-    /// There is a cell, but its shard's floor has to come near now first.
+    /// There is a cell, but first its shard's floor must come near to now.
     Follow(usize),
     /// There is no cell until the floor of this shard has advanced as far as now allows.
     Advance(usize),
 }
 
 impl Reading {
-    /// A place in an array that has not been filled yet.
+    /// The initial value of an element in an array of readings.
     pub(in crate::keyed) const NONE: Self =
         Self { shard: 0, header: Header::first(0), words: [TableWord::VACANT; CELLS] };
 }
@@ -140,7 +142,7 @@ impl Reading {
 /// Reads the words of a shard. Returns `false` if the floor has moved meanwhile.
 #[inline(always)]
 pub(in crate::keyed) fn read_all(shard: &Shard, index: usize, reading: &mut Reading) -> bool {
-    // Header, words, header are read in this order, as for a decision.
+    // As in a decision, the header is read first, then the words, then the header again.
     (reading.shard, reading.header) = (index, shard.header());
     for cell in cells() {
         // Acquire: the header that is read afterwards has the floor of each word's writer, or a newer one.
@@ -150,17 +152,17 @@ pub(in crate::keyed) fn read_all(shard: &Shard, index: usize, reading: &mut Read
     points::header_behind_survey(shard, reading.header).floor() == reading.header.floor()
 }
 
-/// Chooses a cell for a new key while there seem to be enough vacant ones; `None` if there are not. It looks at no live
-/// word, and does not see another install of the same key: the scan after the claim sees it.
+/// Chooses a cell for a new key while there seem to be enough vacant ones; `None` if there are not. It does not look at
+/// live words or claims. If another thread installs the same key, only the scan after the claim finds that.
 #[inline(always)] // its one caller is out of line, and cold
 pub(in crate::keyed) fn vacancy(key: &Key<'_>, ask: &Ask) -> Option<Choice> {
     let words = &key.words;
     let enough = scale::vacancies(ENOUGH_VACANT);
-    // A model that does without vacant cells explores no loads for them.
+    // A model can switch this path off, to save the exploration of its loads.
     if enough == usize::MAX {
         return None;
     }
-    // These are hints: only the CAS of the claim relies on a cell being vacant.
+    // These readings are hints. The CAS of the claim makes sure that the cell is vacant.
     let mut offers = [Vacancy::default(); 2 * UNIT];
     let mut count = 0;
     for (shard, offer) in key.shards().zip(&mut offers) {
@@ -169,16 +171,17 @@ pub(in crate::keyed) fn vacancy(key: &Key<'_>, ask: &Ask) -> Option<Choice> {
     }
     let offers = &offers[..count];
     let vacant = |offer: &Vacancy| offer.vacant.count();
-    // There are too few for all threads that may bring this key at once. So every word is looked at, which also shows
-    // the claim of another thread.
+    // If there are too few vacant cells, the caller looks at every word, and then also sees a claim of another thread
+    // for this key.
     if offers.iter().map(vacant).sum::<usize>() < enough {
         return None;
     }
-    // The shards are ordered by the cells that are held, as `choose` orders vacant cells.
+    // The shards are ordered by their number of cells that are not vacant, as in `choose`.
     let choice = first_of(offers, |offer| cells().len() - vacant(offer), Vacancy::choice)?;
     match choice {
         Choice::Claim(Seen { shard, .. })
-            // The header is newer than the hint: if a floor has followed meanwhile, it needs no second advance.
+            // The header is read after the hint, so if another thread has moved the floor meanwhile, it is not advanced
+            // again.
             if words.division.is_behind(words.shard(shard).header(), ask.now_ns) =>
         {
             Some(Choice::Follow(shard))
@@ -187,10 +190,10 @@ pub(in crate::keyed) fn vacancy(key: &Key<'_>, ask: &Ask) -> Option<Choice> {
     }
 }
 
-/// Judges a shard as it was read for a new key; `None` if the key has a word there, or a quota has been changed.
+/// Judges for a new key what a copied shard offers; `None` if the key has a word there, or if a quota has been changed.
 ///
-/// With `follows` the shard is judged as a charge of the key would leave it. Then its floor has moved up to the
-/// request's time, and the sweep has forgotten the key's own word, which was idle for too long.
+/// With `follows` the shard is judged as a charge of the key would leave it: its floor has followed the request's time,
+/// and the sweep has forgotten the key's own word, which had been idle for too long.
 pub(in crate::keyed) fn survey(
     words: &Words<'_>,
     reading: &Reading,
@@ -199,14 +202,17 @@ pub(in crate::keyed) fn survey(
     follows: bool,
 ) -> Option<Offer> {
     let Reading { shard: index, header, words: read } = *reading;
-    // The floor that a charge of this key would leave, and the later one that the request's time allows.
+    // Two floors are computed: the floor that a charge of this key would leave, and the highest floor that the
+    // request's time allows.
     let swept = if follows { words.last_swept(header, ask.now_ns) } else { None };
-    // A late request's time allows nothing that the published floor does not.
+    // If the request's time is late, the goal is the published floor.
     let goal = floor_at(ask.now_ns).max(header.floor());
-    // A floor that follows ends an epoch above the last sweep, or at the goal if that comes first.
+    // A floor that follows the request's time ends an epoch above the floor of the last sweep, or at the goal if that
+    // is lower.
     let floor = swept.map_or(header.floor(), |last| goal.min(last + words.division.epoch));
     let floors_ns = [header.floor(), floor, goal].map(|floor| floor << GRANULE_BITS);
-    // This is worked out once for all words of the shard. They are read by its floor and judged by the other two.
+    // The judge is made once for all words of the shard. Its first floor dates them, and they are judged by the other
+    // two.
     let judge = match words.quotas {
         Quotas::One(layout) => {
             Judge::One(layout.idleness(floors_ns[0], [floors_ns[1], floors_ns[2]]))
@@ -214,7 +220,7 @@ pub(in crate::keyed) fn survey(
         Quotas::Several(book) => Judge::Several(book, floors_ns),
     };
     let is_swept = |word: TableWord| swept.is_some_and(|last| words.is_swept(header, word, last));
-    // Nothing may be written at now while the floor that dates it lies more than an epoch below.
+    // No word may be written at now while its shard's floor lies more than an epoch below.
     let mut offer = Offer {
         shard: index,
         behind: ask.now_ns >> GRANULE_BITS > floor.saturating_add(words.division.epoch),
@@ -228,53 +234,54 @@ pub(in crate::keyed) fn survey(
                 offer.vacant = offer.vacant.or(Some(seen));
                 continue;
             }
-            // A sweep would vacate the claim before the floor has come near.
+            // When the floor follows, a sweep vacates this claim.
             Kind::Claim if follows => {
                 offer.vacant = offer.vacant.or(Some(seen));
                 continue;
             }
-            // This is another key's install, or an unfinished one of this key, which can be taken over.
+            // The claim belongs to another key's install, or to an unfinished install of this key, which can be taken
+            // over.
             Kind::Claim => {
                 offer.taken += 1;
                 if words.division.is_claim_of(word, tag) {
                     offer.own_claim = offer.own_claim.or(Some(seen));
                 }
             }
-            // A sweep would forget the word before the floor has come near.
+            // When the floor follows, a sweep forgets this word.
             Kind::Live if is_swept(word) => {
                 offer.vacant = offer.vacant.or(Some(seen));
                 continue;
             }
-            // This is the key's own word: it was installed since the key was looked for.
+            // This word is the key's own. Another thread has installed it since the caller's search.
             Kind::Live if points::is_own(&words.division, word, tag) => {
                 // Then the key is decided in its cell: the caller looks again.
                 return None;
             }
             Kind::Live => match judge.outlook(word)? {
-                // The first idle one is taken, since no idle key has a better right to its cell than another.
+                // The first idle word will do, since all idle keys have the same right to their cells.
                 Outlook::Idle => offer.idle = offer.idle.or(Some(seen)),
-                // The cell is free only once the floor has advanced: at the present floor its key may still owe
-                // something.
+                // The cell is free only after the floor has advanced, since its key may still owe something at the
+                // present floor.
                 Outlook::IdleSoon => offer.idle_soon = true,
                 Outlook::Busy => offer.taken += 1,
             },
         }
-        // The cell is neither vacant now nor after a sweep.
+        // This cell is not vacant, and a sweep would not vacate it.
         offer.held += 1;
     }
     Some(offer)
 }
 
-/// Judges the words of a shard by three floors: they are read by one, and judged by two others. These are the floor
-/// that a charge would leave, and the floor to which the shard may advance.
+/// Judges the words of a shard by three floors. The first one dates the words. The other two are the floor that a
+/// charge would leave, and the floor to which the shard may advance.
 enum Judge<'a> {
     One(Idleness<'a, 2>),
-    /// Each word says which arithmetic reads it.
+    /// Each word carries the index of the quota by which it is judged.
     Several(&'a Book, [u64; 3]),
 }
 
 impl Judge<'_> {
-    /// The prospect that a live word leaves to a newcomer; `None` if the word is gone.
+    /// When a new key could take the cell of this live word; `None` if the word has been replaced.
     #[inline(always)]
     fn outlook(&self, word: TableWord) -> Option<Outlook> {
         let idle = match self {
@@ -289,12 +296,12 @@ impl Judge<'_> {
     }
 }
 
-/// The instant at which the first cell of the key's shards can be taken over, if nothing else happens. It is a hint:
-/// changes that come meanwhile are not looked at.
+/// The earliest instant at which a cell of the key's shards can be taken over if nothing changes. It is a hint, since
+/// the shards may change while they are read.
 pub(in crate::keyed) fn first_free_ns(key: &Key<'_>, ask: &Ask) -> u64 {
     let words = &key.words;
     // Only live words count: a claim ends soon by itself. Each word is read by the floor that was loaded before it. A
-    // word that was written under a newer floor may be read wrongly, and then the hint is wrong, too.
+    // word that was written under a newer floor may be misread, which makes the hint wrong.
     let idle_ns = key.shards().flat_map(|index| {
         let shard = words.shard(index);
         let floor_ns = shard.header().floor_ns();
@@ -302,19 +309,20 @@ pub(in crate::keyed) fn first_free_ns(key: &Key<'_>, ask: &Ask) -> u64 {
         live.filter(|&word| Kind::of(word) == Kind::Live)
             .map(move |word| words.idle_ns(word, floor_ns))
     });
-    // The key is idle at that instant. Its cell is free as soon as a floor is published that is no earlier.
+    // At that instant the first key becomes idle. Its cell is free as soon as a floor at or above that instant is
+    // published.
     first_instant_of_floor(idle_ns.min().unwrap_or(ask.now_ns))
 }
 
-/// Chooses for a new key, by the offers of its shards in their order: an unfinished install of the same tag, or else a
-/// vacant cell, or else the cell of a key that is idle.
+/// Chooses a cell for a new key among the offers of its shards: an unfinished install of the same tag, or else a vacant
+/// cell, or else the cell of an idle key.
 ///
-/// The key goes to its home unit, unless that is nearly full and the other one is emptier. At home its own shard comes
-/// first; in the second unit the emptier shard does.
+/// The key goes to its home unit, unless that is nearly full and its second unit is emptier. In the home unit the home
+/// shard comes first, in the second unit the emptier shard.
 pub(in crate::keyed) fn choose(offers: &[Offer]) -> Option<Choice> {
     let claims = offers.iter().filter_map(|offer| offer.own_claim);
     // An unfinished install of the key is taken over, since two claims of it would only vacate each other. The lowest
-    // claim is taken, because the lower one of two goes on: see `install/open`.
+    // claim is chosen, because of two claims the lower one goes on: see `install/open.rs`.
     if let Some(claim) = claims.min_by_key(Seen::position) {
         return Some(Choice::Claim(claim));
     }
@@ -324,21 +332,22 @@ pub(in crate::keyed) fn choose(offers: &[Offer]) -> Option<Choice> {
     first_of(offers, held, Offer::vacant).or_else(|| first_of(offers, taken, Offer::idle))
 }
 
-/// The first choice that one of the shards gives, in an order that follows from how `full` they are.
+/// Asks the shards for a choice, in an order that depends on how `full` they are, and returns the first that one of
+/// them gives.
 fn first_of<T>(
     offers: &[T],
     full: impl Fn(&T) -> usize,
     choice: impl Fn(&T) -> Option<Choice>,
 ) -> Option<Choice> {
-    // The offers stand in the order of `shards_of`: first those of the home unit, and no others if the key has only one
-    // unit.
+    // The offers are in the order of `shards_of`: first those of the home unit, then those of the second unit if the
+    // key has two units.
     let (home, second) = offers.split_at(unit().min(offers.len()));
     let sum = |unit: &[T]| unit.iter().map(&full).sum::<usize>();
     let at_home = || home.iter().find_map(&choice);
     // In the second unit the emptier of the two shards comes first.
     let abroad = || {
         let is_swapped = second.len() == 2 && full(&second[1]) < full(&second[0]);
-        // In a model a unit may be of one shard.
+        // In a model a unit may have only one shard.
         let mut order = [second.first(), second.get(1)];
         if is_swapped {
             order.swap(0, 1);

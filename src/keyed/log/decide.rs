@@ -1,4 +1,4 @@
-//! The path of a request whose key is there: find the entry, and decide in its slots.
+//! The path of a request whose key has an entry: find the entry, and decide in its slots.
 
 use crate::clock::Clock;
 use crate::decision::Decision;
@@ -26,7 +26,7 @@ impl LogTable<'_> {
         ask: LogRequest,
         clock: Option<&Clock>,
     ) -> Decision {
-        // This is nearly always so, since an entry is given to a key once and asked many times.
+        // The first branch is the common one: a key gets an entry once, and then many requests are decided in it.
         match self.hit(identity, second, ask) {
             Some(decision) => decision,
             None => self.install(identity, second, ask, clock),
@@ -35,9 +35,9 @@ impl LogTable<'_> {
 
     /// Decides in the key's entry, if it has one.
     ///
-    /// Lock-free: each turn of the loop that does not end it means that another thread has closed the entry, opened it,
-    /// or given it to another key. An entry is closed only while everything in it is free, so a request that has
-    /// written its unit meets a closed entry once.
+    /// Lock-free: each repetition of the loop means that another thread has closed the entry, opened it, or given it to
+    /// another key. An entry is closed only if everything in it seems free, so a request that has written its unit
+    /// finds its entry closed at most once.
     pub(super) fn hit(
         &self,
         identity: Identity,
@@ -47,16 +47,16 @@ impl LogTable<'_> {
         loop {
             // `None` means that no entry was this key's log when its header was read.
             let (place, mut header) = self.find(identity, second)?;
-            // A question, or a cost that never fits, changes nothing: it does not open an entry that another thread has
-            // closed.
+            // A question, or a request whose cost never fits, changes nothing, so it does not open an entry that
+            // another thread has closed.
             if header.kind() == HeaderKind::Closing && ask.charge && !ask.is_never(self.rule.limit)
             {
-                // Another thread was faster: it has opened the entry again, or it has vacated it.
+                // If `reopen` fails, another thread has already opened or vacated the entry.
                 let Some(live) = self.entries.reopen(place, header) else { continue };
                 header = live;
             }
-            // The units that are written are confirmed against the header that was found. `None` means that the entry
-            // changed hands under the request, which has taken back its units.
+            // `decide` writes the request's units, and then checks that the header is still the one found here. `None`
+            // means that it is not, and that the units have been taken back.
             if let Some(decision) = self.rule.decide(&self.entries.entry(place, header), ask) {
                 return Some(decision);
             }
@@ -64,8 +64,8 @@ impl LogTable<'_> {
     }
 
     pub(super) fn find(&self, identity: Identity, second: usize) -> Option<(LogPlace, LogHeader)> {
-        // At most one entry is the key's at any moment (`install`), so the first one will do. If an entry is given to
-        // the key while the headers are read, it may be missed. Then the install finds it.
+        // At every moment at most one entry belongs to the key (`install.rs`), so the first one found will do. An entry
+        // that the key gets while the headers are read may be missed here, but the install then finds it.
         pair(identity.first, second)
             .flat_map(|shard| cells().map(move |entry| LogPlace { shard, entry }))
             .map(|place| (place, self.entries.header(place)))
@@ -86,8 +86,8 @@ impl LogTable<'_> {
             .count()
     }
 
-    /// It is asked right after an opening, and only an opening could make a second log. So the answer holds at every
-    /// moment.
+    /// Asserts that the key has only one log. Only an opening could make a second log, and this is called after each
+    /// opening, so the key never has two logs.
     #[cfg(any(loom, shuttle))]
     pub(super) fn assert_one_live(&self, identity: Identity, second: usize) {
         let live = pair(identity.first, second)

@@ -1,7 +1,7 @@
-//! [`Entries`]: all entries of a keyed log, and [`LogEntry`], one of them as its key's slots.
+//! [`Entries`]: all entries of a table of logs. [`LogEntry`]: one entry, used as the slots of its key.
 //!
-//! A shard is a cache line of seven headers and the floor of their entries: a search reads one or two lines.
-//! The rest of an entry lies elsewhere:
+//! A shard is a cache line with the headers of seven entries and their floor, so a search reads one or two lines. The
+//! other words of an entry are in memory of their own:
 //!
 //! | word | meaning | changes |
 //! |---|---|---|
@@ -9,9 +9,9 @@
 //! | until | everything is free from then on | rises before a slot is taken |
 //! | slots | see `src/log/slots.rs` | |
 //!
-//! Base and until only rise, whatever key the entry is of, and a slot's time falls only when its unit is given or taken
-//! back. So a late thread does no harm: a unit that it writes to an entry which is not its key's any more can only deny
-//! requests of the new owner, and it is taken back.
+//! Base and until only rise, even when the entry goes to another key. A slot's time falls only when its unit is
+//! refunded or taken back. So a late thread does no harm if it writes a unit to an entry that now belongs to another
+//! key: the unit can only deny requests of that key, and it is taken back.
 
 use crate::error::BuildError;
 use crate::keyed::memory::Memory;
@@ -22,10 +22,10 @@ use crate::sync::{AtomicU64, Fault, Ordering, fence, planted, thread_number};
 use super::header::LogHeader;
 
 /// The share of entries that are live when there are as many keys as the capacity. A key has two shards here, not two
-/// units: its first one while that has few live entries, else the emptier.
+/// units. It goes to its first shard while that has few live entries, else to the emptier of the two.
 pub(in crate::keyed) const DESIGN_LOAD: (usize, usize) = (65, 100);
 
-/// Words of an entry beside its slots: base and until.
+/// The number of words of an entry besides its slots: base and until.
 // They are not in the cache line of the header, since a search reads only headers.
 const BESIDES: usize = 2;
 
@@ -34,20 +34,20 @@ pub(super) fn pair(first: usize, second: usize) -> impl Iterator<Item = usize> {
     std::iter::once(first).chain((second != first).then_some(second))
 }
 
-/// Where an entry is. All threads order entries alike.
+/// Where an entry is. The order of places is the same for all threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct LogPlace {
     pub(super) shard: usize,
     pub(super) entry: usize,
 }
 
-/// The memory behind the cells of a table of logs. It is allocated once, and never grows or shrinks.
+/// The memory for all words of the entries except their headers. It is allocated once, and never grows or shrinks.
 #[derive(Debug)]
 pub(in crate::keyed) struct LogStore {
     pub(in crate::keyed) rule: LogRule,
     /// Base, until and slots of each entry.
     words: Box<[AtomicU64]>,
-    /// Words of an entry.
+    /// The number of words of an entry.
     stride: usize,
 }
 
@@ -65,7 +65,7 @@ impl LogStore {
         };
         let mut words = Vec::new();
         words.try_reserve_exact(count).map_err(|_| BuildError::OutOfMemory { bytes })?;
-        // Every base and every slot is 0: everything is free from the beginning of time on.
+        // Every base and every slot is 0, so each entry is free from the beginning of time.
         words.resize_with(count, || AtomicU64::new(0));
         Ok(Self::holding(rule, words.into_boxed_slice()))
     }
@@ -80,8 +80,8 @@ impl LogStore {
 }
 
 /// All entries. A cell of the table is the header of its entry, and the header of a shard is the floor of its entries.
-/// If a key has no entry in a shard of its own, all units that it was ever admitted in that shard are free from the
-/// floor on.
+/// If a key has no entry in one of its shards, then all units that it was ever admitted in that shard are free at the
+/// shard's floor.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct Entries<'a> {
     pub(in crate::keyed) memory: &'a Memory,
@@ -97,7 +97,7 @@ impl<'a> Entries<'a> {
         self.memory.shard(shard).floor_and_headers().0
     }
 
-    /// There is an entry at each place: places are made of a key's shards and the numbers of a shard's cells.
+    /// The index is in bounds, because a place is one of a key's shards and the number of a cell.
     fn header_word(&self, place: LogPlace) -> &'a AtomicU64 {
         &self.memory.shard(place.shard).floor_and_headers().1[place.entry]
     }
@@ -108,10 +108,10 @@ impl<'a> Entries<'a> {
         LogHeader::from_bits(self.header_word(place).load(Ordering::Acquire))
     }
 
-    /// Replaces the exact header that was read.
+    /// Replaces a header if it is still exactly the one that was read.
     pub(super) fn replace(&self, place: LogPlace, header: LogHeader, next: LogHeader) -> bool {
-        // AcqRel: Release as in `header`; Acquire, so that what is read next is read after what the old
-        // header's writer wrote. Relaxed on failure: the caller looks again.
+        // AcqRel: Release pairs with the Acquire of `header`. Acquire makes visible what the writer of the old header
+        // had written before. Relaxed on failure: the caller looks again.
         self.header_word(place)
             .compare_exchange(header.bits(), next.bits(), Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
@@ -119,28 +119,28 @@ impl<'a> Entries<'a> {
 
     /// The slots of the key whose header this is.
     pub(super) fn entry(&self, place: LogPlace, seen: LogHeader) -> LogEntry<'a> {
-        // The entries of a shard follow one another, and so do the shards.
+        // The entries of a shard are contiguous, and the shards come in order.
         let first = (place.shard * CELLS + place.entry) * self.store.stride;
-        // There is a stride of words for each entry.
+        // In bounds, because `words` has `stride` words for each entry.
         let words = &self.store.words[first..first + self.store.stride];
         LogEntry { entries: *self, place, seen, words }
     }
 
-    /// The instant at which a key begins that is in neither of its shards: the later of their floors.
+    /// The instant at which a new key's log begins: the later floor of its two shards.
     pub(super) fn floor_ns(&self, shards: [usize; 2]) -> u64 {
-        // Relaxed: a thread that must see a floor has read a header that was written, with Release, after it.
-        // If both are one shard it is read twice. That is harmless, for a floor only rises.
+        // Relaxed: a thread that must see a floor has read a header that was written with Release after the floor. If
+        // both shards are the same, its floor is read twice, which is harmless because a floor only rises.
         let floors = shards.map(|shard| self.floor_word(shard).load(Ordering::Relaxed));
         floors[0].max(floors[1])
     }
 
     pub(super) fn raise_floor(&self, shard: usize, to_ns: u64) {
-        // `raise` is Relaxed: see `floor_ns`. If the floor is already as high, this thread has read it, which is as
-        // good as having written it.
+        // `raise` is Relaxed: see `floor_ns`. If the floor is already as high, `raise` only reads it. That is enough,
+        // because this thread's next Release then covers the floor, too.
         raise(self.floor_word(shard), to_ns);
     }
 
-    /// The newest header, for assertions. The threads of a model may see only an older one.
+    /// The newest header, for assertions: in a model, a plain load may return an older one.
     #[cfg(any(loom, shuttle))]
     pub(super) fn newest(&self, place: LogPlace) -> LogHeader {
         LogHeader::from_bits(self.header_word(place).newest())
@@ -159,18 +159,18 @@ pub(super) struct LogEntry<'a> {
 impl LogEntry<'_> {
     /// The instant from which all slots are free.
     fn until_ns(&self) -> u64 {
-        // Relaxed: a caller that must not miss what was written last puts a fence before it.
+        // Relaxed: a caller that must see the latest write puts a fence before this load.
         self.words[1].load(Ordering::Relaxed)
     }
 
-    /// The instant from which the entry can be taken from its key.
+    /// The instant from which the entry can be forgotten.
     pub(super) fn idle_ns(&self) -> u64 {
         if planted(Fault::EvictLive) { 0 } else { self.until_ns() }
     }
 
-    /// Begins a key's log at an instant, before the log is opened.
+    /// Sets the instant at which a key's log begins. This comes before the log is opened.
     pub(super) fn begin_at(&self, base_ns: u64) {
-        // Release: a thread that reads this base also sees, from then on, the claim that came before it.
+        // Release: a thread that reads this base also sees the claim that came before it.
         self.words[0].fetch_max(base_ns, Ordering::Release);
     }
 
@@ -186,7 +186,7 @@ impl Slots for LogEntry<'_> {
 
     fn row(&self, row: usize) -> &[AtomicU64] {
         let first = row * ROW_MOST;
-        // The last row has the slots that are left.
+        // The last row may be shorter than the others.
         let last = (first + ROW_MOST).min(self.slots().len());
         &self.slots()[first..last]
     }
@@ -204,15 +204,16 @@ impl Slots for LogEntry<'_> {
     fn lower_low(&self, _: usize, _: u64) {}
 
     fn raise_high(&self, _: usize, to_ns: u64) {
-        // Relaxed, but before the unit's write, and so before the fence of `confirm`: see `forget`.
+        // Relaxed: `until` is raised before the unit is written, and so before the fence in `confirm` (see
+        // `forget.rs`).
         raise(&self.words[1], to_ns);
     }
 
-    /// Each thread begins at a line of its own, if there are enough lines.
+    /// Each thread begins at a cache line of its own, if the log has enough of them.
     fn start(&self, _: u64) -> (usize, usize) {
         const SLOTS_PER_LINE: usize = 8;
-        // Eight slots of eight bytes: threads that begin in different lines do not share one until
-        // the log is nearly full.
+        // A line holds eight slots of eight bytes. Threads that begin in different lines do not write to the same line
+        // until the log is nearly full.
         let lines = self.slots().len().div_ceil(SLOTS_PER_LINE);
         let slot = thread_number() as usize % lines * SLOTS_PER_LINE;
         (slot / ROW_MOST, slot % ROW_MOST)
@@ -229,13 +230,13 @@ impl Slots for LogEntry<'_> {
     }
 
     fn base_ns(&self) -> u64 {
-        // Acquire: pairs with the Release of `begin_at`. A base that a new owner has set is not taken for
-        // the old one's: `is_same` comes after it, and sees the claim.
+        // Acquire: pairs with the Release of `begin_at`. If a new owner has set this base, the later call of `is_same`
+        // sees its claim, so the base is not mistaken for the old owner's.
         self.words[0].load(Ordering::Acquire)
     }
 
-    /// True if the entry is still the key's after its unit was written. Otherwise the unit was written into
-    /// another key's log, or into one that may have been forgotten before.
+    /// True if the entry still belongs to the key after its unit was written. Otherwise the unit is in another key's
+    /// log, or in a log that may have been forgotten before the write.
     fn confirm(&self) -> bool {
         if planted(Fault::ChargeUnconfirmed) {
             return true;
@@ -252,8 +253,8 @@ impl Slots for LogEntry<'_> {
     }
 
     fn is_same(&self) -> bool {
-        // Acquire, by `header`. The slots were read with Acquire, too: if a later owner wrote one of them, this thread
-        // sees the changed header.
+        // `header` loads with Acquire. The slots were also read with Acquire: if a later owner wrote one of them, this
+        // thread sees the changed header.
         self.entries.header(self.place) == self.seen
     }
 }

@@ -1,23 +1,25 @@
 //! Forgetting: an entry whose slots are all free is taken from its key.
 //!
-//! An entry is many words, so one compare-and-swap cannot both find it idle and take it. There are three steps:
+//! An entry has many words, so one compare-and-swap cannot both find it idle and take it. It is forgotten in three
+//! steps:
 //!
-//! 1. *Close*: the header is marked, so that a request of the key notices. The entry is still its key's: a search for
-//!    the key finds it here, and a request of it opens the entry again.
-//! 2. *Look*, after a fence: is everything free by now? If not, the entry is opened again.
-//! 3. *Vacate*, after the shard's floor has been raised to the instant from which everything is free.
+//! 1. *Close*: the header is marked as closing, so that a request of the key notices. The entry still belongs to its
+//!    key: a search for the key finds it, and a request of the key opens it again.
+//! 2. *Look*, after a fence: if a slot is not free yet, the entry is opened again.
+//! 3. *Vacate*: the shard's floor is raised to the instant from which everything in the entry is free, and then the
+//!    header is vacated.
 //!
 //! No unit is lost. A request of the key writes `until` and then its unit, passes a fence, and looks at the header. If
-//! that is not the header that it began with, it takes the unit back and begins anew. If it is, the fences order the
-//! two: the request did not see the closing, so the look saw its `until`, and the entry is not forgotten while the unit
-//! counts.
+//! the header is not the one that it began with, it takes the unit back and begins anew. If it is, the request did not
+//! see the closing. Then, by the two fences, the look saw the request's `until`, and the entry is not forgotten while
+//! the unit counts.
 //!
-//! When the key comes back, no unit is counted twice or for too short a time. It comes back after its entry was seen
-//! vacant, so it sees a floor at least as late as the instant from which everything that it had was free, and begins
-//! there (`install`). So a unit from before and a unit from after are at least a window apart.
+//! When the key comes back, no unit is counted twice or for too short a time. The thread that installs it has seen its
+//! old entry vacated, so it also sees the floor that was raised before: at that floor all its old units were free. The
+//! new log begins there (`install.rs`), so an old unit and a new unit are at least a window apart.
 //!
-//! A thread that stalls between the steps hinders no other: a closed entry is opened by its key, or closed
-//! anew by the next thread that wants it.
+//! A thread that stalls between the steps hinders no other thread: a closed entry is opened by a request of its key, or
+//! closed anew by the next thread that wants the entry.
 
 use crate::sync::{Fault, Ordering, fence, planted};
 
@@ -32,13 +34,12 @@ impl Entries<'_> {
         header: LogHeader,
         now_ns: u64,
     ) -> Option<LogHeader> {
-        // Only a model that plants the fault takes this branch. A reading from before the closing may be old when the
-        // entry is closed.
+        // Only a model that plants the fault uses this reading: it may be out of date when the entry is closed.
         let first_sight_ns = self.entry(place, header).idle_ns();
-        // A header that is closing already is replaced, too. It then has a new generation, so if another thread has
-        // closed it, that thread's next CAS fails.
+        // An entry that is already closing is closed anew, with a new generation. So the next CAS of the thread that
+        // closed it before fails.
         let closing = header.turned(HeaderKind::Closing);
-        // If the CAS fails, another thread has closed the entry, or it is another key's by now.
+        // If the CAS fails, another thread has closed or opened the entry, or it now belongs to another key.
         if !self.replace(place, header, closing) {
             return None;
         }
@@ -49,25 +50,25 @@ impl Entries<'_> {
         } else {
             self.entry(place, closing).idle_ns()
         };
-        // A unit was taken before the closing was seen.
+        // A request of the key has taken a unit before it could see the closing.
         if until_ns > now_ns {
             // If the CAS fails, the entry has been opened or closed by another thread.
             self.replace(place, closing, closing.turned(HeaderKind::Live));
             return None;
         }
-        // The floor is raised before the header is written: a thread that sees the entry vacant sees the floor.
+        // The floor is raised before the header is written, so a thread that sees the entry vacant also sees the floor.
         self.raise_floor(place.shard, until_ns);
         let vacant = closing.vacated();
         // The CAS fails if the key has opened the entry again, or if another thread has closed it anew. Then the floor
-        // is only too high.
+        // is higher than necessary, which does no harm to any limit.
         self.replace(place, closing, vacant).then_some(vacant)
     }
 
-    /// Opens an entry again that a thread has closed to look at it.
+    /// Opens an entry again that another thread has closed.
     pub(super) fn reopen(&self, place: LogPlace, closing: LogHeader) -> Option<LogHeader> {
         let live = closing.turned(HeaderKind::Live);
-        // The CAS is from the exact header. If that has changed, the entry was vacated, opened or closed anew, and the
-        // caller has to look for the key again.
+        // The CAS expects the exact header. If it fails, the entry was vacated, opened or closed anew, and the caller
+        // must look for the key again.
         self.replace(place, closing, live).then_some(live)
     }
 }

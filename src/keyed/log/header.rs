@@ -1,4 +1,4 @@
-//! [`LogHeader`]: it names the key whose log an entry is.
+//! [`LogHeader`]: the word that names the key to which an entry belongs.
 
 use crate::hash::Tag;
 use crate::keyed::memory::layout::Division;
@@ -10,24 +10,23 @@ use crate::keyed::memory::layout::Division;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::keyed) struct LogHeader(u64);
 
-/// The state of an entry, by its header.
+/// The state of an entry, which is part of its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HeaderKind {
-    /// The entry is no key's.
+    /// The entry belongs to no key.
     Vacant = 0,
     /// A thread is giving the entry to the key of this tag.
     Claim = 1,
-    /// The entry is the log of this tag.
+    /// The entry is the log of the key with this tag.
     Live = 2,
-    /// The entry is still the log of this tag, but a thread is finding out if it can be forgotten.
+    /// The entry is still the log of the key with this tag, but a thread is finding out whether it can be forgotten.
     Closing = 3,
 }
 
 impl Division {
-    /// The division of a cell in a table of logs. Beside the tag it has the generation and the kind, which no floor
-    /// dates.
+    /// The division of a cell in a table of logs. The bits of the state hold the generation and the kind, and no time.
     pub(in crate::keyed) fn of_logs() -> Self {
-        // The tag is the rest of a header, except its topmost bit.
+        // The tag has all other bits except the topmost one.
         let tag_bits = u64::BITS - 1 - LogHeader::STATE_BITS;
         Self {
             state_bits: LogHeader::STATE_BITS,
@@ -40,8 +39,8 @@ impl Division {
 
 impl LogHeader {
     const KIND_BITS: u32 = 2;
-    // These are the bits that the tag leaves. Each change is a CAS on one line, so 2^22 of them take tens of
-    // milliseconds at least.
+    // The tag leaves 22 bits for the generation. Each change is a CAS on the same cache line, so 2^22 changes take at
+    // least tens of milliseconds.
     const GENERATION_BITS: u32 = 22;
 
     /// The bits that are not the tag.
@@ -59,7 +58,7 @@ impl LogHeader {
     }
 
     pub(super) fn kind(self) -> HeaderKind {
-        // Two bits have four values, and each of them is a kind: no header is unknown.
+        // All four values of the two bits are kinds, so every header is valid.
         match self.0 & 3 {
             0 => HeaderKind::Vacant,
             1 => HeaderKind::Claim,
@@ -68,8 +67,7 @@ impl LogHeader {
         }
     }
 
-    /// The first header of a tag's log, in a table that no other thread has seen yet. For tag 0 it is the header of no
-    /// key.
+    /// The first header of a tag's log, in a table that no other thread has seen yet. For tag 0 it is a vacant header.
     pub(super) fn live_of(tag: Tag) -> Self {
         Self(if tag == Tag::NONE { 0 } else { tag.to_bits() | HeaderKind::Live as u64 })
     }
@@ -80,7 +78,7 @@ impl LogHeader {
     }
 
     pub(super) fn tag(self) -> Tag {
-        // These are all bits above the generation. The topmost of them is 0.
+        // The tag is everything above the generation. The topmost bit is 0.
         Tag::from_bits(self.0 & Self::WORDS_PER_TAG.wrapping_neg())
     }
 
@@ -95,18 +93,18 @@ impl LogHeader {
         self.tag() == tag && self.kind() == HeaderKind::Claim
     }
 
-    /// The next header: of this kind, and of the same tag.
+    /// The next header, with this kind and the same tag.
     pub(super) fn turned(self, kind: HeaderKind) -> Self {
         self.followed_by(self.tag(), kind)
     }
 
-    /// The next header: of no key.
+    /// The next header, which is vacant.
     pub(super) fn vacated(self) -> Self {
-        // The tag goes and the generation goes on, so the header of a former owner does not come back soon.
+        // The tag is removed, but the generation still rises, so a former owner's header does not come back soon.
         self.followed_by(Tag::NONE, HeaderKind::Vacant)
     }
 
-    /// The next header: a claim for this tag.
+    /// The next header, which is a claim for this tag.
     pub(super) fn claimed_for(self, tag: Tag) -> Self {
         self.followed_by(tag, HeaderKind::Claim)
     }
@@ -114,8 +112,8 @@ impl LogHeader {
     fn followed_by(self, tag: Tag, kind: HeaderKind) -> Self {
         // The tag is shifted along with the generation, and masked away.
         let generation = (self.0 >> Self::KIND_BITS).wrapping_add(1);
-        // The generation wraps after 2^22 changes. No thread sleeps for that many changes: this is the assumption of
-        // the module above.
+        // The generation wraps after 2^22 changes. The head of `log/mod.rs` assumes that no thread sleeps for that many
+        // changes.
         let generation = generation & ((1 << Self::GENERATION_BITS) - 1);
         // No bits overlap: a tag has zeros where the generation and the kind stand.
         Self(tag.to_bits() | (generation << Self::KIND_BITS) | kind as u64)

@@ -1,16 +1,16 @@
-//! Giving a key an entry: claim, fence, verify, open. This is the protocol of `src/keyed/insert/install.rs`, whose
-//! header has the proof that at most one entry is a key's at every moment. Here an entry that a thread looks at to
-//! forget it (`Closing`) counts as live. The protocol differs in three points:
+//! Giving a key an entry: claim, fence, verify, open. This is the protocol of `src/keyed/insert/install.rs`, whose head
+//! proves that at every moment at most one entry belongs to a key. For that proof, an entry that a thread is about to
+//! forget (`Closing`) counts as live. The protocol differs in three points:
 //!
-//! * A generation in each header takes the place of a counter per shard.
-//! * A key is opened idle, and then decided as any other.
-//! * A key begins at the later floor of its two shards. A shard's floor is the latest instant from which everything was
-//!   free in one of its entries that was forgotten. It is read after the claim is verified. If this key was forgotten
-//!   in an entry, the scan has seen that entry without the key, and so this thread sees the floor below which it was
-//!   forgotten.
+//! * Claims are distinguished by the generation in each header, not by a counter in each shard.
+//! * A key's log is opened empty, and the request is then decided in it as in any other log.
+//! * A key's log begins at the later floor of its two shards. For each entry that was forgotten, its shard's floor is
+//!   at or above the instant from which everything in the entry was free. The floors are read after the claim is
+//!   verified. If this key was forgotten in an entry, the scan has seen that entry without the key, so this thread also
+//!   sees the floor that was raised before.
 //!
-//! A claim is given back by the thread that made it, or vacated by another of the same key. A thread that stalls
-//! with a claim holds one entry until it goes on.
+//! A claim is given back by its own thread, or vacated by another thread that installs the same key. A thread that
+//! stalls with a claim holds one entry until it goes on.
 
 use crossbeam_utils::Backoff;
 
@@ -31,22 +31,22 @@ use super::header::{HeaderKind, LogHeader};
 const ROUNDS: usize = 8;
 const EAGER_ROUNDS: usize = 3;
 
-/// While the first shard has fewer busy entries than this, a new key goes there. Otherwise it goes into the emptier of
-/// the two. In a table of words a key stays at home for longer (`src/keyed/insert/survey.rs`).
+/// While a new key's first shard has fewer busy entries than this, the key goes there. Otherwise it goes to the emptier
+/// of its two shards. In a table of words, a key stays at home until its home is fuller (`src/keyed/insert/survey.rs`).
 const FIRST_SHARD_SHARE: usize = 4;
 
 /// The wait in the denial of a request that lost to other threads' claims.
-// The claims are gone in microseconds: a millisecond is long enough for that, and short for a client.
+// Claims last microseconds, so a millisecond is long enough, and it is short for a client.
 const SOON_NS: u64 = 1_000_000;
 
-/// The result of a round.
+/// The result of one round of an install.
 enum LogRound {
     Decided(Decision),
-    /// The key has an entry by now, or another thread was in the way: the caller searches again.
+    /// The key has an entry by now, or another thread was in the way. The caller searches again.
     Again,
 }
 
-/// An entry that a key could have.
+/// An entry that a new key could take.
 #[derive(Clone, Copy)]
 struct Candidate {
     place: LogPlace,
@@ -58,16 +58,16 @@ struct Candidate {
 struct LogOffer {
     /// A claim of the key's own tag, the first that was found.
     own_claim: Option<Candidate>,
-    /// For each of the two shards a vacant entry, or else one that can be forgotten.
+    /// For each of the two shards, a vacant entry or else an entry that can be forgotten.
     free: [Option<Candidate>; 2],
-    /// The number of entries of each shard that are neither.
+    /// For each of the two shards, the number of entries that are neither vacant nor can be forgotten.
     busy: [usize; 2],
     /// The instant at which the first busy entry can be forgotten.
     free_ns: Option<u64>,
 }
 
 impl LogTable<'_> {
-    /// Decides for a key that the caller has looked for and not found.
+    /// Decides a request whose key the caller has looked for and not found.
     #[cold]
     #[inline(never)]
     pub(super) fn install(
@@ -80,7 +80,7 @@ impl LogTable<'_> {
         let backoff = Backoff::new();
         // The rounds are bounded, so that no thread waits for another. After the last one the key is denied.
         for round in 0..scale::rounds(ROUNDS) {
-            // Two threads that vacate each other's claims in lockstep part by this pause.
+            // The pause ends the lockstep of two threads that vacate each other's claims.
             if round >= EAGER_ROUNDS {
                 backoff.spin();
             }
@@ -93,7 +93,7 @@ impl LogTable<'_> {
                 return decision;
             }
         }
-        // Other claims of the key were faster in each round.
+        // Other threads were in the way in each round.
         self.tallies.contended(identity.first);
         self.full(ask, ask.now_ns.saturating_add(SOON_NS))
     }
@@ -105,28 +105,28 @@ impl LogTable<'_> {
         ask: &mut LogRequest,
         clock: &mut Option<&Clock>,
     ) -> LogRound {
-        // The two may be one shard, whose floor is then read twice.
+        // Both may be the same shard, whose floor is then read twice.
         let shards = [identity.first, second];
-        // The cost never fits, or the request comes before the floor: it is denied without an entry.
+        // If the cost never fits, or the request's time is before the floor, the request is denied without an entry.
         if ask.is_never(self.rule.limit) || self.is_early(shards, ask, clock) {
             return LogRound::Decided(self.newcomer(shards, *ask));
         }
-        // `None` means that the key has an entry by now. This only spares a claim: the scan sees a log that is opened
-        // after this look.
+        // `None` means that the key has an entry by now. Looking for it here only saves a claim, since the scan after
+        // the claim would also find a log of the key.
         let Some(offer) = self.offer(identity, second, ask.now_ns) else { return LogRound::Again };
-        // Every entry of its shards holds a log that is in use, or a claim.
+        // Every entry of the key's shards holds a log that is in use, or a claim.
         let Some(choice) = offer.best() else {
             let free_ns = offer.free_ns.unwrap_or(ask.now_ns.saturating_add(SOON_NS));
             return LogRound::Decided(self.full(*ask, free_ns));
         };
-        // A question writes nothing. There is an entry, so the log would begin idle.
+        // A question writes nothing. A charge would get an entry, and its log would begin empty.
         if !ask.charge {
             return LogRound::Decided(self.newcomer(shards, *ask));
         }
-        // The next CAS is from the header that was judged. If anything has happened to the entry since, it fails.
+        // The next CAS expects the header that was judged, so it fails if the entry has changed since.
         let Candidate { place, mut header } = choice;
         if matches!(header.kind(), HeaderKind::Live | HeaderKind::Closing) {
-            // The entry's key came back, or another thread was faster.
+            // `None` means that the entry's key has come back, or that another thread has changed the entry.
             let Some(vacant) = self.entries.forget(place, header, ask.now_ns) else {
                 return LogRound::Again;
             };
@@ -138,12 +138,12 @@ impl LogTable<'_> {
             Some(claim) => {
                 self.open(identity, second, Candidate { place, header: claim }, ask, clock)
             }
-            // Another thread has got the entry, or has opened the key.
+            // Another thread has got the entry, or installs the same key.
             None => LogRound::Again,
         }
     }
 
-    /// True if the request's time lies before the floor, also after another reading of its clock.
+    /// True if the request's time is before the floor, even after its clock has been read once more.
     fn is_early(
         &self,
         shards: [usize; 2],
@@ -155,7 +155,7 @@ impl LogTable<'_> {
         }
         // The floor is read anew at each call, since it rises.
         let floor_ns = self.entries.floor_ns(shards);
-        // The request may have read its clock a while ago, so the clock is read once more, and only once.
+        // The request may have read its clock a while ago, so it reads the clock once more, but not a third time.
         if floor_ns > ask.now_ns
             && let Some(clock) = clock.take()
         {
@@ -170,7 +170,7 @@ impl LogTable<'_> {
     fn offer(&self, identity: Identity, second: usize, now_ns: u64) -> Option<LogOffer> {
         let mut offer = LogOffer::default();
         for (nth, shard) in pair(identity.first, second).enumerate() {
-            // Each header is read once. Later CASes are from exactly this one.
+            // Each header is read once. Later CASes expect exactly the header that was read here.
             for entry in cells() {
                 let place = LogPlace { shard, entry };
                 let header = self.entries.header(place);
@@ -179,8 +179,8 @@ impl LogTable<'_> {
                     // A vacant entry comes before any log that could be forgotten, so an idle log stays while there is
                     // room.
                     HeaderKind::Vacant => offer.free[nth] = candidate,
-                    // This is an install of the same key, perhaps of a thread that has stalled. It comes before
-                    // anything else.
+                    // This is an install of the same key, perhaps by a thread that has stalled. It is chosen before any
+                    // other entry.
                     HeaderKind::Claim if header.is_claim_of(identity.tag) => {
                         offer.own_claim = offer.own_claim.or(candidate);
                         offer.busy[nth] += 1;
@@ -189,16 +189,16 @@ impl LogTable<'_> {
                     HeaderKind::Claim => offer.busy[nth] += 1,
                     // This is the key's own log: it was opened since the key was looked for.
                     _ if header.is_log_of(identity.tag) => return None,
-                    // This is another key's log. Here it is only a guess that the log can be forgotten: `forget` looks
+                    // This is another key's log. Whether it can be forgotten is only a guess here: `forget` looks
                     // again.
                     HeaderKind::Live | HeaderKind::Closing => {
                         let until_ns = self.entries.entry(place, header).idle_ns();
-                        // Everything in it is free, so it is a candidate if there is no vacant entry.
+                        // Everything in it is free, so it is chosen if there is no vacant entry.
                         if until_ns <= now_ns {
                             offer.free[nth] = offer.free[nth].or(candidate);
                         } else {
                             offer.busy[nth] += 1;
-                            // The earliest instant counts: from then on a newcomer may find an entry.
+                            // The earliest instant is kept: from then on a new key may find an entry.
                             offer.free_ns =
                                 Some(offer.free_ns.map_or(until_ns, |ns| ns.min(until_ns)));
                         }
@@ -217,14 +217,14 @@ impl LogTable<'_> {
         place: LogPlace,
         header: LogHeader,
     ) -> Option<LogHeader> {
-        // The claim has another generation than any header of this entry that a thread may still hold.
+        // The claim's generation differs from that of every older header of this entry that a thread may still hold.
         let claim = header.claimed_for(identity.tag);
-        // Another install, or the log's own key, was faster.
+        // If the CAS fails, another install or a request of the log's own key has changed the entry.
         if !self.entries.replace(place, header, claim) {
             return None;
         }
-        // SeqCst: as in `src/keyed/insert/install.rs`. Each thread's claim comes before its own scan; with the fence in
-        // between, at least one of two sees the other's claim.
+        // SeqCst: as in `src/keyed/insert/install.rs`. Each thread claims, passes this fence, and then scans, so at
+        // least one of two threads sees the other's claim.
         if !planted(Fault::NoFence) {
             fence(Ordering::SeqCst);
         }
@@ -236,8 +236,9 @@ impl LogTable<'_> {
             for other in cells().map(|entry| LogPlace { shard, entry }) {
                 let header = self.entries.header(other);
                 let rival = header.is_claim_of(identity.tag) && other != place;
-                // If the key has a log already, that log decides. The lower one of two claims goes on, and its owner
-                // vacates the higher one. If that CAS fails, the higher one may just have been opened.
+                // If the key already has a log, the request is decided there. Of two claims the lower one goes on, and
+                // its owner vacates the higher one. If the CAS that vacates it fails, the higher claim may just have
+                // been opened.
                 let in_the_way = header.is_log_of(identity.tag)
                     || (rival && other < place)
                     || (rival && !self.entries.replace(other, header, header.vacated()));
@@ -266,7 +267,7 @@ impl LogTable<'_> {
     ) -> LogRound {
         let Candidate { place, header: claim } = claimed;
         let shards = [identity.first, second];
-        // A floor has risen before the claim was verified, so the log would begin later than the request's time.
+        // If a floor has risen since the first look at it, the log would begin later than the request's time.
         if self.is_early(shards, ask, clock) {
             self.give_back(place, claim);
             return LogRound::Decided(self.newcomer(shards, *ask));
@@ -276,13 +277,14 @@ impl LogTable<'_> {
             // denial.
             self.entries.entry(place, claim).begin_at(self.entries.floor_ns(shards));
         }
-        // The CAS is from the exact claim: if the entry was vacated and claimed anew, the generation differs.
+        // The CAS expects the exact claim: if the entry was vacated and claimed anew, the generation differs.
         let live = claim.turned(HeaderKind::Live);
-        // If this fails, another install of the key has vacated the claim.
+        // If the CAS fails, another install of the key has vacated the claim.
         if self.entries.replace(place, claim, live) {
             #[cfg(any(loom, shuttle))]
             self.assert_one_live(identity, second);
-            // The first request of the log is decided as any other. `None` means that the entry was forgotten again.
+            // The first request is decided in the log like any later one. `None` means that the entry was forgotten
+            // again.
             if let Some(decision) = self.rule.decide(&self.entries.entry(place, live), *ask) {
                 return LogRound::Decided(decision);
             }
@@ -290,25 +292,25 @@ impl LogTable<'_> {
         LogRound::Again
     }
 
-    /// The answer to a question about a key that is not there, to a cost that never fits, or to a time that
-    /// lies before the floor.
+    /// The answer for a key without an entry, if the request only asks, its cost never fits, or its time is before the
+    /// floor.
     fn newcomer(&self, shards: [usize; 2], ask: LogRequest) -> Decision {
         // The log of such a key would begin at this instant.
         let from_ns = self.entries.floor_ns(shards).max(ask.now_ns);
         let limit = self.rule.limit;
-        // Before the floor nothing is known to be free.
+        // Before the floor, units that the key was once charged may still count.
         let remaining = if from_ns > ask.now_ns { 0 } else { limit };
-        // A log that has not begun is empty: it is idle, and ready, from its beginning on.
+        // The new log would be empty, so it is idle and ready from its beginning on.
         let (ready_ns, idle_ns) = (from_ns, from_ns);
         let answers = Answers { limit, remaining, ready_ns, idle_ns, spilled: false, slots: None };
-        // A cost of 0 fits before the floor as well, since it takes nothing.
+        // A cost of 0 fits even before the floor, since it takes no unit.
         let verdict = if ask.cost <= remaining { Verdict::Allowed } else { Verdict::Denied };
         self.rule.decision(ask, verdict, answers, ask.now_ns)
     }
 
-    /// The denial of a newcomer for which there is no entry before `free_ns`.
+    /// The denial of a new key for which there is no entry before `free_ns`.
     fn full(&self, ask: LogRequest, free_ns: u64) -> Decision {
-        // If that instant has passed, an entry may be free by now.
+        // `free_ns` may have passed already. Then an entry may be free now.
         let free_ns = free_ns.max(ask.now_ns);
         let limit = self.rule.limit;
         let (ready_ns, idle_ns) = (free_ns, free_ns);
@@ -321,9 +323,9 @@ impl LogTable<'_> {
 impl LogOffer {
     fn best(&self) -> Option<Candidate> {
         let [first, second] = self.free;
-        // The first shard is taken while it is not half full, and also when it is no fuller than the other.
+        // The first shard is taken while it is less than about half full, or if it is no fuller than the other.
         let emptier = self.busy[0] < FIRST_SHARD_SHARE || self.busy[0] <= self.busy[1];
-        // A claim of the key itself comes first: a second one would only have to be vacated.
+        // An existing claim for the key is taken over first, since a second claim would only have to be vacated.
         self.own_claim.or(if emptier { first.or(second) } else { second.or(first) })
     }
 }

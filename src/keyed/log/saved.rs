@@ -1,20 +1,22 @@
-//! Copies logs into a file while they are in use, and makes them again from it.
+//! Copies logs into a file while they are in use, and restores them from it.
 //!
-//! The file has the floor of each shard and, for each of its entries, the tag (0 if it is no key's), the base and the
-//! slots. The rules of `src/keyed/file/snapshot.rs` for words hold here, too:
+//! For each shard the file has its floor, and for each entry its tag (0 if it belongs to no key), its base and its
+//! slots. What `src/keyed/file/snapshot.rs` shows for words holds for logs, too:
 //!
-//! * *Each entry is of one key.* It is read between two equal readings of its header: a generation lies between any two
-//!   owners. Each turn that is lost means that another thread has closed, opened or given away the entry.
-//! * *A key that is not in the file was free.* A floor is read after the entries of its shard. A key that was forgotten
-//!   before its entry was read left a floor from which everything that it had was free. After a restore it comes back
-//!   no earlier.
+//! * *Each copied entry belongs to one key.* It is read between two equal readings of its header, and the generation
+//!   changes with each owner. If the readings differ, another thread has closed, opened or given away the entry, and it
+//!   is read again.
+//! * *A key that is not in the file had only free units.* A shard's floor is read after its entries. If a key was
+//!   forgotten before its entry was read, its shard's floor had been raised to an instant from which all its units were
+//!   free. After a restore its log begins no earlier.
 //! * *A key is in the file once.* If a key has two entries, the one that was read first is the older, and is left out.
-//!   The other begins when everything in the older one was free.
-//! * *Parts of a request.* If a request is charged meanwhile, any part of its units may be in the file, since each has
-//!   a slot. A marked slot belongs to a request that has not been admitted yet, so the time under the mark is written.
+//!   The newer entry begins at or after the instant from which everything in the older one was free.
+//! * *Parts of a request.* If a request is charged while the table is copied, any part of its units may be in the file,
+//!   since each unit has its own slot. A marked slot belongs to a request that has not been admitted yet, so the slot's
+//!   time is written without the mark.
 //!
-//! A forged file can give a slot any time: each is a valid state of a log. But it cannot mark a slot, since no thread
-//! would end the mark. The instant from which an entry is free follows from its slots.
+//! A forged file can give a slot any time, since every time is a valid state of a log. But a marked slot is refused,
+//! since no thread would remove the mark. The instant from which an entry is free follows from its slots.
 
 use std::io::Read;
 
@@ -29,10 +31,10 @@ use super::decide::LogTable;
 use super::entries::{LogPlace, pair};
 use super::header::LogHeader;
 
-/// Words of an entry beside its slots: tag and base.
+/// The number of words of an entry in the file besides its slots: tag and base.
 const BESIDES: usize = 2;
 
-/// The number of words in a file of logs.
+/// The dimensions of a file of logs.
 #[derive(Clone, Copy)]
 pub(in crate::keyed) struct SavedLogs {
     slots: usize,
@@ -44,7 +46,7 @@ impl SavedLogs {
         Self { slots: rule.slots, shards }
     }
 
-    /// The division of words that the file names. Its slots are 64 bits wide, of which the topmost is 0.
+    /// The division of words, as the file's preamble describes it. A slot has 64 bits, of which the topmost is 0.
     #[expect(clippy::cast_possible_truncation, reason = "7 cells")]
     pub(in crate::keyed) fn form(self) -> Form {
         let (cells, tag_bits) = (CELLS as u8, Division::of_logs().tag_bits);
@@ -56,12 +58,12 @@ impl SavedLogs {
         BESIDES + self.slots
     }
 
-    /// Words of a floor and its entries.
+    /// The number of words of a shard: its floor and its entries.
     fn shard_words(self) -> usize {
         1 + CELLS * self.entry_words()
     }
 
-    /// The words of the whole file. The number saturates, since the number of shards may be a false one from a file.
+    /// The number of words of all shards. It saturates, since the number of shards may come from a damaged file.
     pub(in crate::keyed) fn words(self) -> u64 {
         (self.shards as u64).saturating_mul(self.shard_words() as u64)
     }
@@ -79,16 +81,16 @@ impl SavedLogs {
         self.places().filter(|&place| words[self.at(place)] != 0).count()
     }
 
-    /// Entries after which, in the order of reading, another entry of the same key comes.
+    /// All entries that are followed, in the order of reading, by another entry of the same key.
     fn twins(self, words: &[u64], second: impl Fn(Identity) -> usize) -> Vec<LogPlace> {
         let mut twins = Vec::new();
         for place in self.places() {
             let tag = words[self.at(place)];
-            // The entry is no key's, or is left out.
+            // The entry belongs to no key, or is left out.
             if tag == 0 {
                 continue;
             }
-            // An entry's shard is one of its key's two, whichever it is: the other follows from it and the tag.
+            // An entry's shard is one of its key's two shards. The other one follows from this shard and the tag.
             let other = second(Identity { first: place.shard, tag: Tag::from_bits(tag) });
             let all = pair(place.shard, other)
                 .flat_map(|shard| (0..CELLS).map(move |entry| LogPlace { shard, entry }));
@@ -108,7 +110,8 @@ impl LogTable<'_> {
         let saved = SavedLogs::new(self.rule, self.entries.shards());
         let count = usize::try_from(saved.words()).unwrap_or(usize::MAX);
         let bytes = count.saturating_mul(size_of::<u64>());
-        // All memory is taken before the first word is read: a copy that fails costs the table nothing.
+        // All memory is reserved before the first word is read, so a copy that runs out of memory has not read the
+        // table at all.
         let mut words = Vec::new();
         words.try_reserve_exact(count).map_err(|_| SnapshotError::OutOfMemory { bytes })?;
         for shard in 0..self.entries.shards() {
@@ -122,30 +125,30 @@ impl LogTable<'_> {
             // The floor is read after the entries: see the head.
             words[floor_at] = self.entries.floor_ns([shard; 2]);
         }
-        // The copy is searched, because it stands still while the table goes on.
+        // Pairs are looked for in the copy, because the table still changes.
         for place in saved.twins(&words, second) {
-            // This is the older one: the key was forgotten there before it was opened again.
+            // This entry is the older one: the key was forgotten there before it was installed again.
             let at = saved.at(place);
             words[at..at + saved.entry_words()].fill(0);
         }
         Ok(words)
     }
 
-    /// Lock-free: each lost turn means that another thread has closed, opened or given away the entry.
+    /// Lock-free: each repetition means that another thread has closed, opened or given away the entry.
     fn copy_entry(&self, place: LogPlace, words: &mut Vec<u64>) {
         let begin = words.len();
         loop {
-            // If the entry changed hands, the slots are another owner's.
+            // If the entry has changed hands, the slots that were copied may be another owner's and are dropped.
             words.truncate(begin);
             let header = self.entries.header(place);
             let entry = self.entries.entry(place, header);
             if !header.is_log_of(header.tag()) {
-                // The entry is vacant, or an install is in progress, which holds nothing.
+                // The entry is vacant, or it is a claim, which holds no units.
                 words.resize(begin + BESIDES + self.rule.slots, 0);
                 return;
             }
             words.extend([header.tag().to_bits(), entry.base_ns()]);
-            // Acquire, by `load`: what a later owner wrote is not read without its header.
+            // `load` is Acquire: if it reads what a later owner wrote, `is_same` sees that owner's header.
             for row in 0..entry.rows() {
                 words.extend(entry.row(row).iter().map(|slot| time(load(slot))));
             }
@@ -168,13 +171,13 @@ impl ReadLogs {
         Self { saved, words: Vec::new() }
     }
 
-    /// The floor and the headers of the next shard. Memory is taken as words come.
+    /// The floor and the headers of the next shard. Memory grows with the words that have been read.
     pub(in crate::keyed) fn shard<R: Read>(
         &mut self,
         reader: &mut Reader<R>,
     ) -> Result<(u64, [u64; CELLS]), RestoreError> {
         let begin = self.words.len();
-        // The words are kept as they stand in the file. They are judged all together, after the checksum.
+        // The words are stored unchecked. All of them are checked after the checksum.
         for _ in 0..self.saved.shard_words() {
             self.words.push(reader.word()?);
         }
@@ -182,13 +185,13 @@ impl ReadLogs {
         Ok((self.words[begin], std::array::from_fn(|entry| LogHeader::live_of(tag(entry)).bits())))
     }
 
-    /// The logs of the file, if a table may have written it.
+    /// The entries of the file, or an error if no table can have written them.
     pub(in crate::keyed) fn entries(
         self,
         second: impl Fn(Identity) -> usize,
     ) -> Result<Box<[AtomicU64]>, RestoreError> {
         let Self { saved, words } = self;
-        // An error names a word by its place in the file.
+        // The error names the word's offset in the file.
         let refused = |at: usize, accepted| {
             let offset = WORDS_AT.saturating_add(8 * at as u64);
             Err(RestoreError::word(offset, words[at], accepted))
@@ -196,13 +199,13 @@ impl ReadLogs {
         for place in saved.places() {
             let at = saved.at(place);
             let tag = words[at];
-            // No file has a generation or a kind: those of this table begin anew.
+            // A snapshot writes only the tag of a header. Generations begin anew in this table.
             if !LogHeader::is_tag(tag) {
                 return refused(at, "0, or a tag alone, without a generation");
             }
-            // These are the base and the slots.
+            // The range of the base and the slots.
             let beside = at + 1..at + saved.entry_words();
-            // An entry that is no key's has no base and no slots.
+            // If an entry belongs to no key, its base and slots must be 0.
             if let Some(at) = beside.clone().find(|&at| tag == 0 && words[at] != 0) {
                 return refused(at, "0, since the entry is no key's");
             }

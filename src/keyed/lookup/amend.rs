@@ -1,12 +1,12 @@
-//! Changes to the word of a key that is there: refunds, cancellations, resets. A key that is not there
-//! owes nothing, so nothing is installed.
+//! Refunds, cancellations and resets, which change the word of a key. A key without a word is not installed for them,
+//! since it owes nothing.
 //!
-//! Unlike a charge, an amendment may write a time that is *earlier* than the time that it found, though never below the
-//! floor that it read. Suppose that its thread sleeps between this reading and its CAS while the floor advances twice,
-//! and that the word stays unchanged. Then the time that it writes lies out of the word's range and is read as a time
-//! far ahead, so the key is denied until that time has passed. Two epochs are two minutes, or the time in which twice
-//! the burst comes back if that is less. In the same way, a hit assumes that no thread sleeps for as long as the time
-//! takes to wrap around.
+//! Unlike a charge, an amendment may write a time that is *earlier* than the word's, though never below the floor that
+//! it read. Suppose that its thread reads the floor, sleeps while the floor advances twice, and then finds the word
+//! unchanged, so that its CAS succeeds. Then the time that it writes is out of the word's range and is read as a time
+//! far ahead, so the key is denied until that time has passed. This is excluded by an assumption: no thread sleeps
+//! there for two epochs, which are two minutes or the time in which twice the burst drains, whichever is shorter. A hit
+//! has a similar assumption: no thread sleeps until a word's time wraps around.
 
 use crate::clock::Timestamp;
 use crate::refund::Amendment;
@@ -14,15 +14,15 @@ use crate::refund::Amendment;
 use crate::keyed::table::words::Key;
 
 impl Key<'_> {
-    /// Amends the key's word, and returns how many units this gave back, rounded up: 0 if the key has no word, or if a
-    /// charge cannot be undone any more.
+    /// Amends the key's word, and returns how many units this gave back, rounded up. That is 0 if the key has no word,
+    /// or if the charge cannot be undone any more.
     pub(in crate::keyed) fn amend(
         &self,
         now: &impl Fn() -> Timestamp,
         amendment: Amendment<'_>,
     ) -> u64 {
         // The word is amended in the first shard that has the key. If no shard has it, the key was forgotten, never got
-        // a cell, or has just moved between shards. Then nothing is given back.
+        // a cell, or has just moved between shards. In these cases nothing is given back.
         let amended =
             self.shards().find_map(|index| self.words.amend_in(self, index, now, amendment));
         amended.unwrap_or(0)
@@ -52,7 +52,8 @@ mod tests {
             .expect("it fits");
         let first =
             [one.entry(&7_u64).at(start).check_n(5), tiers.entry(&7_u64).at(start).check_n(5)];
-        // Other threads are eight seconds ahead: for them five units have drained, and they have charged one unit.
+        // Other threads are eight seconds ahead. By their clock the first five units have drained, and they charge one
+        // more.
         let later = start + Duration::from_secs(8);
         assert!(one.entry(&7).at(later).check().is_allowed());
         assert!(tiers.entry(&7).at(later).check().is_allowed());

@@ -1,13 +1,14 @@
-//! The path of nearly every decision: the key has a cell in the shard at hand, and the request's time is near to the
-//! floor.
+//! The path of nearly every decision: the key has a cell in its home shard, and the request's time is near to that
+//! shard's floor.
 //!
-//! One line is read: header, cells, header. The two readings of the header are equal, install counter included. So no
-//! floor was published and no install begun in between, and the word that was found is dated by this floor. A request
-//! takes the slow way if the key is not in this shard, the time is not near, or the quota has just been replaced.
+//! One cache line is read: header, cells, header. Both readings of the header must be equal, including the install
+//! counter. Then no floor was published and no install began in between, so this floor dates the word that was found. A
+//! request takes the slow way if the key is not in this shard, the time is not near, or the quota has just been
+//! replaced.
 //!
-//! Plain GCRA is decided by special inline code, because its word is a time and nothing else. Every other policy is
-//! decided out of line, by code that is compiled twice for each algorithm: without rules and with them. In a table of
-//! several quotas the word names the quota.
+//! Plain GCRA is decided by special inline code, because the state in its word is only a time. Every other policy is
+//! decided out of line, by code that is compiled twice for each algorithm: once without rules for what happens at the
+//! limit, and once with them. In a table of several quotas, the index in the word names the quota.
 
 use std::hint::select_unpredictable;
 
@@ -24,14 +25,14 @@ use crate::keyed::quotas::book::Book;
 use crate::keyed::table::{Cells, LaidOut, OneQuota, Table};
 
 impl Cells {
-    /// The cells of a table of one quota. The code that decides in them is chosen here, once, and not at each decision.
+    /// The cells of a table of one quota. The code that decides on their words is chosen here, once for the table, not
+    /// at each decision.
     pub(in crate::keyed) fn of(layout: Layout) -> Self {
         fn of<A: Algorithm>(_: &A, is_plain: bool) -> LaidOut {
             if is_plain { plain::<A> } else { ruled::<A> }
         }
         let quota = OneQuota { layout, spill: None };
-        // The macro has an arm for each algorithm: the function that is named in it is compiled for
-        // that algorithm alone.
+        // The macro has an arm for each algorithm, and in each arm `of` is compiled for that algorithm alone.
         match &layout.kernel {
             Kernel::Gcra(gcra) if layout.rules.are_none() => Self::Plain(*gcra, quota),
             kernel => {
@@ -42,28 +43,29 @@ impl Cells {
     }
 }
 
-/// A decision on a word of plain GCRA as it was read.
+/// A decision on a word of plain GCRA that has been read, before anything is written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PlainPlan {
-    /// Nothing is to be written: this is the answer.
+    /// The outcome of a request that writes nothing.
     Told(Outcome),
     Charge(PlannedCharge),
 }
 
-/// A word that is to be replaced by the next one. The plan is right as long as the word is in its cell.
+/// A charge that has been planned but not written: `next` is to replace `word`. The plan is valid as long as `word` is
+/// in its cell.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlannedCharge {
     cell: usize,
     word: TableWord,
     next: TableWord,
-    /// The times of the word and of the next one, counted from the earliest time that a word may hold now. The outcome
-    /// is made from these times. It is larger than they are, so the plan does not carry it.
+    /// The time of `word`, counted from the earliest time that a word may hold now; `after` is the time of `next`. The
+    /// plan holds these two numbers because the outcome, which is computed from them, is larger.
     since: u64,
     after: u64,
 }
 
 impl PlannedCharge {
-    /// Carries the plan out for its request, however late. `None` if the word has been replaced.
+    /// Carries out the plan for its request, no matter how long ago it was made. `None` if the word has been replaced.
     #[inline(always)]
     pub(in crate::keyed) fn carried_out(
         &self,
@@ -71,8 +73,8 @@ impl PlannedCharge {
         shard: &Shard,
         ask: Ask,
     ) -> Option<Outcome> {
-        // The CAS is from the exact word that the plan was made on. If the word is unchanged, no thread has charged,
-        // forgotten or re-based it since, and the same plan would be made now.
+        // The CAS expects exactly the word that was planned on. If the word is unchanged, no thread has charged,
+        // forgotten or re-based it since, and a new plan would be the same.
         let is_charged = shard.charge(self.cell, self.word, self.next);
         let Self { since, after, .. } = *self;
         is_charged
@@ -80,8 +82,8 @@ impl PlannedCharge {
     }
 }
 
-/// The outcome on a word of plain GCRA. The times `before` and `after` are counted from an instant that lies `back`
-/// units before now.
+/// The outcome of a request on a word of plain GCRA. The times `before` and `after` are counted from an instant that
+/// lies `back` units before now.
 #[inline(always)]
 fn outcome(
     back: u64,
@@ -99,8 +101,8 @@ fn outcome(
 }
 
 impl Table {
-    /// Decides in the key's cell, if this shard holds it and `now` is near. Lock-free: each turn of the loop that does
-    /// not end it means that another thread has charged, installed or advanced something.
+    /// Decides in the key's cell, if this shard has the key and `now` is near to the floor. Lock-free: each repetition
+    /// of the loop means that another thread has changed the shard.
     #[inline(always)]
     pub(in crate::keyed) fn hit_plain(
         &self,
@@ -111,11 +113,10 @@ impl Table {
         ask: Ask,
     ) -> Result<Outcome, Missed> {
         loop {
-            // Lock-free: a plan that cannot be carried out was made on a word that another thread has replaced. This
-            // match stands here, because in a method of the plan it would take four instructions more in every
-            // decision.
+            // Lock-free: if a plan cannot be carried out, another thread has replaced its word. In a method of the
+            // plan, this match would take four instructions more in every decision.
             match self.plan_plain(gcra, layout, shard, tag, ask)? {
-                // The answer is right for the moment at which the word was read.
+                // The answer is correct as of the moment at which the word was read.
                 PlainPlan::Told(outcome) => return Ok(outcome),
                 PlainPlan::Charge(charge) => {
                     if let Some(outcome) = charge.carried_out(layout, shard, ask) {
@@ -137,35 +138,35 @@ impl Table {
         ask: Ask,
     ) -> Result<PlainPlan, Missed> {
         let Ask { now_ns, cost, charge, .. } = ask;
-        // `None` means that the cost is above the burst and never fits. Its denial names no instant, and the slow way
-        // decides it.
+        // `None` means that the cost is above the burst and never fits. The slow way denies it, without an instant to
+        // wait for.
         let (cost_ticks, room) = gcra.room_for(cost).ok_or(Missed::Afar)?;
-        // These are copied, because after a load that acquires the compiler would load them anew.
+        // Both numbers are copied, because the compiler would load them again after each Acquire load.
         let (back, mask) = (layout.back, layout.time_mask);
-        // This is computed before the word is read, so that the line may arrive meanwhile. It depends on `now` alone.
-        // `read` checks that `now` is near the floor: only then do the low bits name one instant.
+        // `earliest` depends on `now` alone, so it is computed while the cache line is still on its way. `read` checks
+        // that `now` is near to the floor: only then do the low bits of a word name one instant.
         let earliest = gcra.moment(now_ns).unit.wrapping_sub(back);
         let (cell, word) = self.read(shard, tag, now_ns)?;
-        // The word's time, counted from the earliest time that it may hold. `back` stands for now.
+        // The word's time, counted from `earliest`. Counted in this way, now is `back`.
         let since = word.to_bits().wrapping_sub(earliest) & mask;
-        // The word's time lies too far ahead of now for the cost to fit. The sum does not overflow: `back` and the
-        // burst lie within the time field, which has 62 bits at most.
+        // The cost does not fit if the word's time is too far ahead of now. The sum does not overflow: `back` and the
+        // burst fit in the time field, which has at most 62 bits.
         if since > back + room {
             return Ok(PlainPlan::Told(outcome(back, Verdict::Denied, [since; 2], now_ns, cost)));
         }
-        // This is a question, and the cost would fit.
+        // A question whose cost would fit is answered without a charge.
         if !charge {
             return Ok(PlainPlan::Told(outcome(back, Verdict::Allowed, [since; 2], now_ns, 0)));
         }
-        // An idle word's time is replaced by now. The machine cannot predict whether a word is idle, so this is not a
-        // branch.
+        // If the word is idle, its time is replaced by now. The processor could not predict a branch here, so the
+        // compiler is asked for a conditional move.
         let after = select_unpredictable(since < back, back, since) + cost_ticks;
-        // The tag lies above the bits of the mask, and plain GCRA has no counts beneath them.
+        // The tag is above the time bits, and plain GCRA has no counts below them.
         let next = TableWord::from_bits(tag.to_bits() | (earliest.wrapping_add(after) & mask));
         Ok(PlainPlan::Charge(PlannedCharge { cell, word, next, since, after }))
     }
 
-    /// As [`hit_plain`](Self::hit_plain), for every other verb.
+    /// Does the same as [`hit_plain`](Self::hit_plain), for every other verb.
     #[inline(never)]
     pub(in crate::keyed) fn hit_verb(
         &self,
@@ -180,7 +181,7 @@ impl Table {
         })
     }
 
-    /// Decides by the table's policy, whichever that is.
+    /// Decides in the key's cell, whatever the table's policy is.
     #[inline(never)]
     pub(in crate::keyed) fn hit(
         &self,
@@ -198,7 +199,7 @@ impl Table {
                 let outcome = way(self, layout, shard, tag, ask)?;
                 Ok(fresh.told(outcome, layout))
             }
-            // The word names the quota by which the answer is worked out.
+            // The answer is computed with the quota that the word names.
             Cells::Several { book, .. } => {
                 let told = |outcome, kernel: &Kernel| (outcome, *kernel);
                 let coded = |word| book.coded_for(word, ask.quota);
@@ -206,25 +207,25 @@ impl Table {
                 fresh.before = outcome.before;
                 Ok(outcome.told(kernel, ask.now_ns, 0))
             }
-            // A log is decided in its slots.
+            // A table of logs has no words to decide on.
             Cells::Logs(_) => Err(Missed::Afar),
         }
     }
 
-    /// The live word of `tag` in a shard and its cell, if `now` is near.
+    /// The cell and the live word of `tag` in a shard, if `now` is near to the floor.
     #[inline(always)]
     fn read(&self, shard: &Shard, tag: Tag, now_ns: u64) -> Result<(usize, TableWord), Missed> {
         let Division { words_per_tag, state_bits, epoch, .. } = self.division;
         let near = Near::to(now_ns, epoch);
-        // Otherwise the hint was wrong or `now` is not near, and the slow way looks at every word.
+        // If the hint was wrong, or `now` is not near, the slow way looks at every word.
         shard.read(tag, state_bits, |word, header| {
             is_live(word, tag, words_per_tag) && dates(header, near)
         })
     }
 }
 
-/// Decides in the key's cell, if this shard holds it and `now` is near. `step` gives the outcome of the request on a
-/// word, and the next word.
+/// Decides in the key's cell, if this shard has the key and `now` is near to the floor. `step` returns the outcome of
+/// the request on a word, and the next word.
 #[inline(always)]
 fn decide_by(
     table: &Table,
@@ -234,11 +235,11 @@ fn decide_by(
     step: impl Fn(TableWord) -> (Outcome, TableWord),
 ) -> Result<Outcome, Missed> {
     loop {
-        // The key is not here, or cannot be decided here: the slow way goes on.
+        // If the key is not in this shard, or cannot be decided here, the slow way goes on.
         let (cell, word) = table.read(shard, tag, ask.now_ns)?;
         let (outcome, next) = step(word);
-        // Either there is nothing to write, or it has been written. Otherwise another thread has replaced the word, and
-        // it is read anew.
+        // The outcome is valid if there is nothing to write, or if the write succeeds. Otherwise another thread has
+        // replaced the word, and the new word is read.
         if next == word || shard.charge(cell, word, next) {
             return Ok(outcome);
         }
@@ -253,14 +254,14 @@ fn plain<A: Algorithm>(
     tag: Tag,
     ask: Ask,
 ) -> Result<Outcome, Missed> {
-    // `None` means that the layout is another algorithm's: the slow way decides by any of them.
+    // `None` means that the layout has another algorithm. The slow way can decide by every algorithm.
     let algorithm = A::of(&layout.kernel).ok_or(Missed::Afar)?;
     decide_by(table, shard, tag, ask, |word| {
         layout.planned(algorithm, ask.check(), tag.into(), word, ask.now_ns)
     })
 }
 
-/// Decides under a policy with such rules.
+/// Decides under a policy with rules for what happens at its limit.
 fn ruled<A: Algorithm>(
     table: &Table,
     layout: &Layout,
@@ -268,7 +269,7 @@ fn ruled<A: Algorithm>(
     tag: Tag,
     ask: Ask,
 ) -> Result<Outcome, Missed> {
-    // `None` means that the layout is another algorithm's, as in `plain`.
+    // `None` means that the layout has another algorithm, as in `plain`.
     let kernel = A::of(&layout.kernel).ok_or(Missed::Afar)?;
     let ruled = Ruled { kernel, rules: &layout.rules };
     decide_by(table, shard, tag, ask, |word| {
@@ -276,7 +277,7 @@ fn ruled<A: Algorithm>(
     })
 }
 
-/// [`priced`], with a decision as its answer.
+/// Calls [`priced`] and returns a decision.
 #[inline(never)]
 pub(in crate::keyed) fn priced_decision(
     table: &Table,
@@ -285,15 +286,15 @@ pub(in crate::keyed) fn priced_decision(
     tag: Tag,
     ask: Ask,
 ) -> Result<Decision, Missed> {
-    // This is compiled apart, since in a table of tiers a decision need not compare the word's quota with that of the
-    // request.
+    // Own quotas are decided in a function of their own. In a table of tiers, a decision need not compare the word's
+    // quota with that of the request.
     if book.takes_own() {
         return own_decision(table, book, shard, tag, ask);
     }
     told(table, book, shard, tag, ask, |word| book.coded_of(word))
 }
 
-/// [`priced_decision`] in a table whose callers bring quotas along.
+/// [`priced_decision`] in a table whose callers bring their own quotas.
 #[inline(never)]
 fn own_decision(
     table: &Table,
@@ -319,9 +320,9 @@ fn told(
     })
 }
 
-/// Decides by the quota that the word names, in a table of several quotas. `coded` gives the numbers of the quota,
-/// unless the word has to be brought to another quota first. `told` makes the answer from the outcome and the
-/// arithmetic of the quota.
+/// Decides by the quota that the word names, in a table of several quotas. `coded` returns the numbers of the quota,
+/// unless the word must first be converted to another quota. `told` makes the answer from the outcome and the quota's
+/// kernel.
 #[inline(always)]
 fn priced<D>(
     table: &Table,
@@ -334,26 +335,27 @@ fn priced<D>(
 ) -> Result<D, Missed> {
     loop {
         let (cell, word) = table.read(shard, tag, ask.now_ns)?;
-        // A word whose quota has been replaced is re-based first, and one of another quota is carried over.
+        // A word whose quota has been replaced must first be re-based, and a word of another quota must be carried
+        // over. Both are done by the slow way.
         let Some(code) = coded(word) else {
             return Err(Missed::Afar);
         };
-        // There is one arm for each algorithm, as in `Cells::of`. The numbers of the quota say which it is.
+        // There is one arm for each algorithm, as in `Cells::of`. The numbers of the quota tell which algorithm it has.
         by_code!(code, A => {
             let layout = book.shared().of_code_as::<A>(code);
-            // `of_code_as` makes a kernel of this algorithm, so there is always one.
+            // `of_code_as` makes a kernel of algorithm `A`, so this is never `None`.
             let algorithm = A::of(&layout.kernel).ok_or(Missed::Afar)?;
             let own = layout.own_of(word);
             let (outcome, next) =
                 layout.planned(algorithm, ask.check(), own, word, ask.now_ns);
-            // The numbers were read after the word. As long as the word has not been replaced, they are those of its
-            // quota: see `price`.
+            // The numbers were read after the word. They belong to the word's quota if the word has not been replaced
+            // since: see `price.rs`.
             let stands = if next == word {
                 points::is_whole(shard.load(cell) == word)
             } else {
                 shard.charge(cell, word, next)
             };
-            // Otherwise the word was charged meanwhile, or its quota was replaced: it is read anew.
+            // If the word no longer stands, it was charged meanwhile or its quota was replaced, and it is read again.
             if stands {
                 return Ok(told(outcome, &layout.kernel));
             }

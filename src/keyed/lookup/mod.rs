@@ -1,4 +1,4 @@
-//! A key that is there: its word is found, read by its quota, decided on and amended.
+//! Requests whose key has a word: finding the word, reading it by its quota, and deciding on it or amending it.
 
 pub(in crate::keyed) mod amend;
 pub(in crate::keyed) mod hit;

@@ -1,8 +1,8 @@
-//! The slow way to a word that is there. It looks at every word of a key's shards, and it takes every verb, time, floor
-//! and quota. A key that it does not find is left to an install.
+//! The slow way to a key's word. It looks at every word of the key's shards, and it handles every verb, time, floor and
+//! quota. If it does not find the key, an install decides the request.
 //!
-//! A word is decided on, and amended, by the quota that it is counted in. In a table of several quotas, a quota that
-//! has been replaced gives way to the quota in force.
+//! A request is decided, and a word is amended, by the quota in which the word is counted. In a table of several
+//! quotas, the quota in force is used if the word's quota has been replaced.
 
 mod own;
 
@@ -27,19 +27,21 @@ use crate::keyed::quotas::book::{Book, Quotas};
 use crate::keyed::table::words::{FoundWord, Key, Words};
 use own::Brought;
 
-/// A key's word as a request reads it: by the quota in force, seen from the instant of the request.
+/// A key's word as a request reads it: under the quota in force, and seen from the instant at which the request is
+/// decided.
 struct KeyWord<T> {
     found: FoundWord,
     terms: T,
     own: OwnBits,
     held: Held,
     at_ns: u64,
-    /// For an amendment: the charges whose permits are worth nothing any more. See `slow/own.rs`.
+    /// Used by amendments: the charges whose permits have become worthless. See `slow/own.rs`.
     void: Void,
 }
 
 impl<T: Terms> KeyWord<T> {
-    /// The plan, with the carried word to write if this denial writes it.
+    /// The plan. If it is a denial that must write the word carried over to a faster quota, the state to write is
+    /// added.
     #[inline(always)]
     fn with_rebase(
         &self,
@@ -55,12 +57,12 @@ impl<T: Terms> KeyWord<T> {
     }
 }
 
-/// The quota that a word is counted in, for the code that reads and writes it.
+/// The quota by which a word is read, decided and written.
 trait Terms {
-    /// The quota that the word is decided and written in.
+    /// The quota in which the word is decided and written.
     fn layout(&self) -> &Layout;
 
-    /// The word's own bits beside the tag: the index of that quota, and the surplus.
+    /// The word's own bits except the tag: the index of that quota, and the surplus.
     fn quota_bits(&self) -> OwnBits {
         OwnBits::default()
     }
@@ -70,26 +72,26 @@ trait Terms {
         0
     }
 
-    /// The instant at which a request of this time is decided.
+    /// The instant at which a request with the time `asked_ns` is decided.
     #[inline(always)]
     fn instant_ns(&self, asked_ns: u64) -> u64 {
         asked_ns
     }
 
-    /// The state of the word, seen from an instant at which it is about to be decided or amended.
+    /// The state of the word, seen from the instant of the decision or amendment.
     fn seen(&mut self, found: &FoundWord, at_ns: u64) -> Held;
 
     /// The state of the word, seen from its shard's floor, where every word can be read.
     fn at_floor(&self, found: &FoundWord) -> Held;
 
-    /// The word with these bits of its own and this state, at an instant.
+    /// A word with these own bits, and with this state as of an instant.
     #[inline(always)]
     fn live(&self, own: OwnBits, held: Held, at_ns: u64) -> TableWord {
         let ruled = self.layout().ruled();
         self.layout().live(own, held, &ruled, ruled.moment(at_ns))
     }
 
-    /// Plain GCRA's arithmetic, if the quota is that.
+    /// The arithmetic of plain GCRA, if that is the quota's policy.
     #[inline(always)]
     fn gcra(&self) -> Option<&Gcra> {
         None
@@ -105,7 +107,8 @@ trait Terms {
     #[inline(always)]
     fn before_write(&self) {}
 
-    /// True if a charge was made under the quota of a word with these bits.
+    /// True if a charge was made under the quota of a word with these own bits, and its permit has not become
+    /// worthless.
     fn is_of(&self, _own: OwnBits, _charge: &View, _void: Void) -> bool {
         true
     }
@@ -146,7 +149,7 @@ impl Terms for PlainQuota<'_> {
 }
 
 impl Layout {
-    /// The arithmetic of a quota that is GCRA without rules, for the code that is compiled for that alone.
+    /// The arithmetic of the quota if it is GCRA without rules, for code that is compiled for plain GCRA alone.
     #[inline(always)]
     pub(in crate::keyed) fn plain_gcra(&self) -> Option<&Gcra> {
         match &self.kernel {
@@ -155,11 +158,11 @@ impl Layout {
         }
     }
 
-    /// The state of a live word of this quota, seen from an instant. `algorithm` must be that of this layout.
+    /// The state of a live word of this quota, seen from an instant. `algorithm` must be the algorithm of this layout.
     #[inline(always)]
     pub(super) fn seen_by(&self, algorithm: &impl Decides, found: &FoundWord, at_ns: u64) -> Held {
-        // Near the floor the low bits name one instant, counted from now. Otherwise they are read at the floor, and the
-        // state is carried over to now.
+        // Near the floor, the low bits can be read relative to now. Otherwise the word is read as of the floor, and its
+        // state is then converted to now.
         if dates(found.header, Near::to(at_ns, self.division.epoch)) {
             return self.unpack(found.word, algorithm, algorithm.moment(at_ns));
         }
@@ -167,7 +170,7 @@ impl Layout {
     }
 }
 
-/// The one quota of a table, whichever it is.
+/// The one quota of a table, with any policy.
 impl Terms for &Layout {
     #[inline(always)]
     fn layout(&self) -> &Layout {
@@ -200,7 +203,8 @@ impl Terms for (&Book, Priced) {
     }
 
     fn seen(&mut self, found: &FoundWord, at_ns: u64) -> Held {
-        // The word was read at the floor. Its state is carried from there to now, which may be earlier or later.
+        // The word was read as of the floor. Its state is converted from there to `at_ns`, which may be earlier or
+        // later.
         self.1.seen_from(found.header.floor_ns(), at_ns).held
     }
 
@@ -217,11 +221,11 @@ impl Terms for (&Book, Priced) {
     }
 }
 
-/// How the words of a table are read: by their one quota, or by one of several.
+/// How the words of a table are read: by the table's one quota, or by one of several.
 trait Pricing<'t>: Copy {
     type Terms: Terms;
 
-    /// The quota that a word is counted in; `None` if the word has been replaced meanwhile.
+    /// The quota by which a word is decided; `None` if the word has been replaced meanwhile.
     fn terms(self, words: &Words<'t>, found: &FoundWord) -> Option<Self::Terms>;
 }
 
@@ -261,7 +265,7 @@ impl<T: Terms> Reading for KeyWord<T> {
     }
 
     fn most(&self) -> u64 {
-        // A word can hold no longer debt, so nothing is charged further ahead.
+        // A word cannot hold a longer debt, so nothing is charged further ahead.
         self.terms.layout().ahead
     }
 
@@ -296,8 +300,8 @@ impl<T: Terms> Reading for KeyWord<T> {
 }
 
 impl<T: Terms> Slot<KeyWord<T>> for Words<'_> {
-    /// Writes the word in the quota in force, which re-bases a word of a replaced quota. The CAS is from the exact
-    /// word, so the numbers by which the word was read were those of its quota: see the head of `price`.
+    /// Writes the word in the quota in force, which re-bases a word of a replaced quota. The CAS expects the exact
+    /// word. If it succeeds, the word was read by the numbers of its own quota: see the head of `price.rs`.
     fn write(&self, read: &KeyWord<T>, next: Held) -> bool {
         self.put(read, read.own, next)
     }
@@ -316,25 +320,25 @@ impl Words<'_> {
     }
 }
 
-/// A key's word in one shard, which has been found there once.
+/// A search for the word of a key in a shard where it has been found once.
 struct Search {
     index: usize,
     tag: Tag,
-    /// The word as it was found, for the first turn. Every later turn looks for it again.
+    /// The word that was found, for the first turn of the loop. Later turns look for it again.
     found: Cell<Option<FoundWord>>,
 }
 
 impl<'t> Words<'t> {
-    /// Finds a key in one shard. Most shards that are looked at do not have it, so a decision is set up only after
-    /// this.
+    /// Looks for a key in one shard. Most shards do not have the key, so the decision is prepared only after this
+    /// search.
     #[inline(always)]
     fn search(&self, index: usize, tag: Tag) -> Option<Search> {
         let found = Cell::new(Some(self.find_dated(index, tag)?));
         Some(Search { index, tag, found })
     }
 
-    /// Reads the word of a key in one shard. `at` is given the word and its quota. It returns the instant from which
-    /// the word is to be seen, or the reason why it cannot be read yet or at all.
+    /// Reads the word of a key in one shard. `at` gets the word and its quota. It returns the instant from which the
+    /// word should be seen, or what must come first, or that the request is not decided here.
     #[inline(always)]
     fn read_word<P: Pricing<'t>>(
         &self,
@@ -342,30 +346,31 @@ impl<'t> Words<'t> {
         search: &Search,
         at: impl Fn(&FoundWord, &P::Terms) -> Reach,
     ) -> Option<KeyWord<P::Terms>> {
-        // Lock-free: a turn that does not return has brought the floor near to the instant that is to be written. If
-        // the next turn finds it far off again, other threads have changed the shard in each round of that advance.
+        // Lock-free: each repetition means that another thread has replaced the word, or that the floor was advanced.
+        // If the floor is still too far away after that, other threads have changed the shard in each round of the
+        // advance.
         loop {
             let found =
                 search.found.take().or_else(|| self.find_dated(search.index, search.tag))?;
-            // Another thread has replaced the word, and its numbers may be another quota's.
+            // `None` means that another thread has replaced the word, and the numbers may be those of another quota.
             let Some(mut terms) = pricing.terms(self, &found) else { continue };
             match at(&found, &terms) {
                 Reach::At(at_ns) => {
-                    // This comes first, since it decides in which quota the word is written.
+                    // `seen` must be called first, because it may choose another quota in which the word is written.
                     let held = terms.seen(&found, at_ns);
                     let own = terms.quota_bits().and(search.tag.into());
                     return Some(KeyWord { found, terms, own, held, at_ns, void: Void::NONE });
                 }
                 Reach::Leave => return None,
-                // The floor comes near; the next turn may find the word, or find it forgotten.
+                // The floor is brought near. That may forget the word, so the next turn looks for it again.
                 Reach::Follow(goal_ns) => self.follow(search.index, goal_ns),
                 Reach::Advance(goal_ns) => self.advance(search.index, goal_ns),
             }
         }
     }
 
-    /// Decides in the key's cell, if this shard holds it, whatever the algorithm and the time. A question
-    /// about a key that a charge would forget first is not decided here: see [`Key::forgotten_in`].
+    /// Decides in the key's cell if this shard has the key, whatever the algorithm and the time. A question about a key
+    /// that a charge would forget first is not decided here: see [`Key::forgotten_in`].
     #[inline(always)]
     pub(in crate::keyed) fn hit_slowly(
         &self,
@@ -380,7 +385,7 @@ impl<'t> Words<'t> {
                 None => self.hit_by(layout, search, fresh),
             },
             Quotas::Several(book) if book.takes_own() => {
-                // The place of the quota is pinned, so its numbers do not change.
+                // The caller has pinned the place of the quota, so its numbers do not change.
                 let (ask, lane) = (fresh.ask, &book.in_force(fresh.ask.quota.number.into()));
                 let (clock, group) = (fresh.behind_word, key.group());
                 self.hit_by(Brought { book, ask, lane, clock, group }, search, fresh)
@@ -397,24 +402,24 @@ impl<'t> Words<'t> {
         fresh: &mut Fresh<'_>,
     ) -> Option<Decision> {
         let asked = fresh.ask;
-        // This is the time of the request, unless the word is carried over.
+        // The decision is made at the request's time, unless the word is carried over.
         let decided_ns = Cell::new(asked.now_ns);
         let at = |found: &FoundWord, terms: &P::Terms| {
             let layout = terms.layout();
             let at_ns = terms.instant_ns(asked.now_ns);
             decided_ns.set(at_ns);
             let ask = Ask { now_ns: at_ns, ..asked };
-            // A cost that never fits waits for no floor, and changes nothing.
+            // A cost that never fits changes nothing, so the floor need not follow first.
             if layout.wish(ask).is_never(&layout.kernel) {
                 return Reach::At(at_ns);
             }
-            // Nothing may be written so far above the floor that it could not be read back: neither at the instant of
-            // the change nor at now.
+            // A charge writes a word as of now, or re-bases it as of the change. Neither instant may be so far above
+            // the floor that the word could not be read back.
             let goal_ns = terms.replaced_ns().max(at_ns);
             if ask.charge && self.division.is_behind(found.header, goal_ns) {
                 return Reach::Follow(goal_ns);
             }
-            // A question waits for no floor, but its answer must be the one that a charge would get.
+            // A question does not move the floor, but it must get the answer that a charge would get.
             if !ask.charge && self.is_forgotten_first(found, ask) {
                 return Reach::Leave;
             }
@@ -422,13 +427,14 @@ impl<'t> Words<'t> {
         };
         let read = || self.read_word(pricing, search, at);
         let decided = decide(self, asked.verb, asked.cost, asked.charge, read);
-        // This is also done if the key has been forgotten meanwhile: then it comes back at this time.
+        // This is done even if the key has been forgotten meanwhile: an install then decides the request at this
+        // instant.
         fresh.ask.now_ns = decided_ns.get();
         let (read, outcome) = decided?;
         Some(fresh.told(outcome, read.terms.layout()))
     }
 
-    /// Amends the key's word, if this shard holds it, and returns how many units that gave back.
+    /// Amends the key's word if it is in this shard, and returns how many units that gave back.
     pub(in crate::keyed) fn amend_in(
         &self,
         key: &Key<'_>,
@@ -447,7 +453,7 @@ impl<'t> Words<'t> {
                 None => self.amend_by(layout, search, now, amendment, || Void::NONE),
             },
             Quotas::Several(book) => {
-                // `void` is read after the word.
+                // `void` must be called after the word has been read.
                 let void = || book.void_of(key.group());
                 self.amend_by(book, search, now, amendment, void)
             }
@@ -465,13 +471,14 @@ impl<'t> Words<'t> {
         let told_ns = Cell::new(0);
         let at = |found: &FoundWord, terms: &P::Terms| {
             let (layout, replaced_ns) = (terms.layout(), terms.replaced_ns());
-            // The change lies out of the floor's reach: a word that is written at its instant could not be read back.
+            // If the change is too far above the floor, a word that is written as of the change could not be read back.
             if self.division.is_behind(found.header, replaced_ns) {
                 return Reach::Advance(replaced_ns);
             }
-            // The time is read only now, after the word: see `slot::amend`.
+            // The clock is read only now, after the word: see `slot::amend`.
             told_ns.set(now().as_nanos());
-            // Within this range the word can be read directly, and a word that is written can be read back.
+            // At every instant in this range, the word can be read directly, and a word written as of that instant can
+            // be read back.
             let (floor_ns, latest_ns) =
                 (found.header.floor_ns(), layout.division.latest_ns(found.header.floor()));
             Reach::At(told_ns.get().clamp(floor_ns, latest_ns.max(floor_ns)))
@@ -482,62 +489,62 @@ impl<'t> Words<'t> {
         })
     }
 
-    /// True if a charge would first forget the key that is asked for: see [`Key::forgotten_in`].
+    /// True if a charge would forget the key before it decides: see [`Key::forgotten_in`].
     fn is_forgotten_first(&self, found: &FoundWord, ask: Ask) -> bool {
         !found.header.is_near(ask.now_ns, self.division.epoch)
             && self.is_forgotten(found.header, found.word, ask.now_ns)
     }
 }
 
-/// When a word can be read for a request.
+/// Whether a request can be decided in a word now.
 #[derive(Clone, Copy)]
 enum Reach {
-    /// The word can be read at once, seen from this instant.
+    /// The word can be used at once, seen from this instant.
     At(u64),
-    /// The word can be read when the floor of its shard has come near to this instant.
+    /// The floor of the word's shard must first follow until it is near to this instant.
     Follow(u64),
-    /// The word can be read when the floor of its shard has advanced as far as it may at this instant.
+    /// The floor of the word's shard must first advance as far as this instant allows.
     Advance(u64),
-    /// The word cannot be read: the request is not decided in it.
+    /// The request must not be decided in this word, because a charge would forget the word first.
     Leave,
 }
 
-/// The state of a live word of one quota, seen from an instant far below the floor or far above it. It is read at the
-/// floor and then carried over. A late charge writes no earlier time than it found, so its word can be read back. Far
-/// above the floor nothing may be written before the floor has followed.
+/// The state of a live word of one quota, seen from an instant that is not near to the floor. The word is read as of
+/// the floor, and its state is then converted to that instant. If the instant is below the floor, a charge can still be
+/// written: it writes no earlier time than it found, so the word can be read back. If the instant is far above the
+/// floor, nothing may be written until the floor has followed.
 #[cold]
 #[inline(never)]
 fn seen_afar(layout: &Layout, found: &FoundWord, now_ns: u64) -> Held {
     let (kernel, floor_ns): (&Kernel, _) = (&layout.kernel, found.header.floor_ns());
     let held = layout.unpack(found.word, kernel, kernel.moment(floor_ns));
-    // The request is late by more than an epoch.
+    // The request's time is before the floor.
     if now_ns < floor_ns {
         held.seen_earlier(kernel.passed(now_ns, floor_ns))
     } else {
-        // This is a question, or a cost that never fits. Neither waits for a floor, because nothing is written at this
-        // instant.
+        // The request is a question, or its cost never fits. Nothing is written, so the floor has not been moved.
         held.seen_later(kernel.passed(floor_ns, now_ns))
     }
 }
 
 impl Key<'_> {
-    /// Decides in the key's cell, if one of its shards holds it.
+    /// Decides in the key's cell, if one of its shards has the key.
     #[inline(always)] // its callers are out of line
     pub(in crate::keyed) fn look(&self, fresh: &mut Fresh<'_>) -> Option<Decision> {
-        // The home comes first, since nearly all keys are there. A key that moves while its shards are looked at may be
-        // missed in all of them: then the scan after an install's claim finds it.
+        // The home comes first, since nearly all keys are there. A key that moves between its shards during the search
+        // may be missed in all of them. Then the scan after an install's claim finds it.
         self.shards().find_map(|index| self.words.hit_slowly(self, index, fresh))
     }
 
-    /// The shard of a key that is there, but that a charge would forget before it charges it.
+    /// The shard that has the key, if a charge would let its floor follow and so forget the key before charging it.
     pub(in crate::keyed) fn forgotten_in(&self, ask: &Ask) -> Option<usize> {
         self.shards().find(|&index| {
             let shard = self.words.shard(index);
-            // The key is not in this shard. (A claim of the key is not yet a live word, and is not found.)
+            // `find` finds only live words, and no claims of the key.
             let Some((cell, word)) = self.words.find(shard, self.tag()) else { return false };
             // The header is read after the word. If a floor moves meanwhile, the caller looks again.
             let header = shard.header();
-            // A charge lets the floor follow only if its time is later than the floor and not near to it.
+            // A charge lets the floor follow only if the charge's time is later than the floor and not near to it.
             ask.now_ns > header.floor_ns()
                 && self.words.is_forgotten_first(&FoundWord { index, cell, word, header }, *ask)
         })

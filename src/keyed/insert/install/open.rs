@@ -1,4 +1,4 @@
-//! Claim, fence, verify, open: from the cell that was chosen to the live word of its key.
+//! The steps claim, fence, verify and open, by which a new key gets a live word in the cell chosen for it.
 
 use crate::algorithm::{Held, Kernel};
 use crate::decision::Outcome;
@@ -24,20 +24,20 @@ impl Key<'_> {
     pub(super) fn claim_and_verify(&self, victim: Seen) -> Round {
         let tag = self.tag();
         let shard = self.words.shard(victim.shard);
-        // Only a model that plants the fault takes this branch: another install's claim is taken for this install's
+        // Only a model that plants the fault takes this branch, which treats another install's claim as this install's
         // own.
         if points::opens_as_found(self.words.division.is_claim_of(victim.word, tag)) {
             return Round::Verified(victim);
         }
-        // The nonce tells this claim from others of the same key, so that no CAS takes one for another.
+        // The nonce distinguishes this claim from other claims of the same key, so that no CAS confuses two of them.
         let claim = self.words.division.claim(tag, shard.take_nonce());
         // The key of the idle word was charged since the survey, or another install took the cell.
         if !shard.reclaim(victim.cell, victim.word, claim) {
             return Round::Lost;
         }
-        // If the cell held a live word, its key is forgotten by this. A vacant cell or another claim holds no key. The
-        // cell is this thread's from here on, as long as the claim stands. A sweep, another install of the key, a
-        // spilled charge of the key or a change of quota may vacate the claim at any time, and then the opening fails.
+        // The cell is this thread's as long as the claim stands. A sweep, another install of the key, a spilled charge
+        // of the key or a change of quota may vacate the claim at any time, and then the opening fails. If the cell
+        // held a live word, the claim has made the table forget that word's key.
         if Kind::of(victim.word) == Kind::Live {
             self.words.tallies.reclaimed(victim.shard, 1);
         }
@@ -48,25 +48,26 @@ impl Key<'_> {
     #[inline(always)]
     fn verify(&self, mine: Seen) -> Round {
         let tag = self.tag();
-        // SeqCst: this place needs a total order. Each of two installers claims before it scans. With a fence in
-        // between, at least one of them sees the other's claim.
+        // SeqCst, because two installers need a total order. Each of them claims, passes this fence, and then scans, so
+        // at least one of them sees the other's claim.
         points::fence_after_claim();
         // Only a model that plants the fault takes this branch.
         if points::skips_scan() {
             return Round::Verified(mine);
         }
-        // This is read into a local, since the compiler would read it anew after each load that acquires. Above the
-        // bits of the state, a live word or a claim of the tag differs from the tag in the topmost bit only.
+        // Above the bits of the state, a live word or a claim of the tag differs from the tag in the topmost bit only.
+        // The number is kept in a local, since the compiler would load it again after each Acquire load.
         let states = self.words.division.words_per_tag << 1;
-        // The first scan comes behind the fence, as the second does.
+        // Like the second scan, the first one comes after the fence.
         let of_tag: u32 =
             self.shards().map(|index| self.words.shard(index).count(tag, states)).sum();
         // In the common case one word has the tag. If this claim still stands, it is that word. Otherwise another
-        // thread has vacated the claim, and the word is that thread's.
+        // thread has vacated the claim, and the word belongs to that thread.
         if of_tag == 1 && self.words.shard(mine.shard).load(mine.cell) == mine.word {
             return Round::Verified(mine);
         }
-        // The second scan judges each word by itself. If there is a second scan, the proof is about that one.
+        // The second scan judges each word by itself. If there is a second scan, the proof in `install.rs` means that
+        // one.
         for index in self.shards() {
             for cell in cells() {
                 let word = self.words.shard(index).load(cell);
@@ -74,7 +75,8 @@ impl Key<'_> {
                     Rival::of(&self.words.division, tag, (word, (index, cell)), mine.position());
                 let in_the_way = match points::heeded(rival) {
                     None => false,
-                    // If the key has a live word, that word decides. Of two claims, the lower one goes on.
+                    // If the key has a live word, the request is decided there. Of two claims, the one in the lower
+                    // cell goes on.
                     Some(Rival::Live | Rival::LowerClaim) => true,
                     // The owner of the lower claim vacates the higher one. If that CAS fails, the higher one may just
                     // have been opened.
@@ -82,25 +84,23 @@ impl Key<'_> {
                         !self.words.shard(index).replace(cell, word, TableWord::VACANT)
                     }
                 };
-                // The other thread goes on; this one searches again.
-                // The CAS above also fails if a sweep has vacated the higher claim first: then this
-                // round is lost for nothing.
+                // The other thread goes on, and this thread searches again. The CAS above also fails if a sweep has
+                // already vacated the higher claim. Then this round is lost without need.
                 if in_the_way {
                     self.words.give_back(mine);
                     return Round::Lost;
                 }
             }
         }
-        // When the cells were looked at, no word of the key stood in any of them but this claim and those that this
-        // thread has vacated.
+        // The scan found no words of the key except this claim and the claims that this thread has vacated.
         Round::Verified(mine)
     }
 }
 
 impl Words<'_> {
     /// Gives a claim back. It carries no debt, so nothing is lost. If another install has claimed the cell anew, the
-    /// nonce differs and the CAS fails. If the nonce has come round to the same number, that install loses its claim
-    /// and starts again.
+    /// nonce differs and the CAS fails. If the nonces have wrapped round to the same number, the CAS vacates that
+    /// install's claim, and it starts again.
     fn give_back(&self, mine: Seen) {
         if points::gives_back() {
             self.shard(mine.shard).replace(mine.cell, mine.word, TableWord::VACANT);
@@ -109,8 +109,8 @@ impl Words<'_> {
 }
 
 impl Key<'_> {
-    /// Decides, with the key starting at now or at the highest floor of its shards if that is later, and turns the
-    /// claim into a live word. `headers` begins with the header of the cell's own shard.
+    /// Decides the request, and turns the claim into a live word. The key starts at now, or at the highest floor of its
+    /// shards if that is later. `headers` begins with the header of the cell's own shard.
     #[inline(always)] // its one caller is out of line, and cold
     pub(super) fn open(
         &self,
@@ -122,28 +122,29 @@ impl Key<'_> {
         // The instant at which the key starts: now or, if that is later, the latest floor at which it may have been
         // forgotten.
         let base_ns = base_ns(headers, fresh);
-        // The key would start later than a word of this shard can hold.
+        // If the key would start later than a word of this shard can hold, it gets no cell now.
         if !points::can_start(&self.words.division, headers[0], base_ns) {
             return self.start_later(mine, base_ns, fresh);
         }
         // The quota is read only after the claim. A change of quota first turns the tier to the new quota, and after a
         // fence it vacates every claim that it meets. So if the change has not met this claim, the new quota is read
-        // here (see `book`).
+        // here (see `book.rs`).
         let (asked, mut lane) = (fresh.ask.quota, None);
         let quota = self.words.quota_of(asked, &mut lane);
         let TierQuota { layout, own, .. } = quota;
         let late = points::lateness(layout.kernel.lateness(fresh.ask.now_ns, base_ns));
         // The key has no cell yet, so a policy that counts denials cannot count this one.
         let wish = Wish { counts: false, ..layout.wish(fresh.ask) };
-        // This is read only after the claim, as the floors are: a thread that charges the key in the spill looks for
-        // this claim afterwards.
+        // The debt is read only after the claim, as the floors are: a thread that charges the key in the spill looks
+        // for a claim afterwards.
         let owed = early_owed.or_else(|| self.owed(base_ns, quota));
         let Some(owed) = owed else {
             self.words.give_back(mine);
             return Round::Lost; // its quota has been changed
         };
         if owed.ahead > layout.ahead {
-            // The key was charged at a time far ahead. A word has no room for that, but the spill has.
+            // The key was charged in the spill at a time far ahead. A word has no room for such a debt, but the spill
+            // has.
             self.words.give_back(mine);
             return Round::Decided(self.without_cell(fresh));
         }
@@ -155,22 +156,22 @@ impl Key<'_> {
             self.words.give_back(mine); // nothing charged, nothing written
             return Round::Decided(fresh.told(outcome, layout));
         };
-        // The header that `enter` read dates the word. The base is near that floor, so the word can be read under it
-        // and under the next one.
+        // The word is dated by the floor of the header that `enter` read. The base is near to that floor, so the word
+        // can be read under that floor and under the next one.
         let surplus = self.surplus_from_spill(base_ns, quota);
         let own = own.and(surplus).and(self.tag().into());
         let live = TableWord::from_bits(own.to_bits() | state.to_bits());
         let shard = self.words.shard(mine.shard);
         let claim = points::openable(shard, mine.cell, mine.word);
         // If the CAS fails, the claim is gone: a sweep, a lower claim, a spilled charge of the key or a change of quota
-        // has vacated it. The CAS is from the exact claim, nonce included. Release, by `replace`: a thread that reads
-        // the word sees the floor that was entered, or a newer one.
+        // has vacated it. The CAS expects the exact claim, including its nonce. `replace` is Release: a thread that
+        // reads the word sees the floor that `enter` read, or a newer one.
         if !shard.replace(mine.cell, claim, live) {
             return Round::Lost;
         }
         #[cfg(any(loom, shuttle))]
         assert_one_live(self);
-        // From here on the key is live with its first charge. At no moment was its word idle.
+        // From here on the key has a live word, which includes its first charge. No thread ever saw it idle.
         Round::Decided(fresh.told(outcome, layout))
     }
 }
@@ -217,37 +218,36 @@ impl Key<'_> {
         base_ns: u64,
         fresh: &mut Fresh<'_>,
     ) -> Round {
-        // This comes first, because the claim keeps others from the cell.
+        // The claim is given back first, because it keeps other keys from the cell.
         self.words.give_back(mine);
         let by_spill = self.denied_by_spill(layout, denied.before, base_ns, denied.cost, fresh);
-        // `None` means that the spill holds nothing against the key, so it is denied for its own cost and time.
+        // `None` means that the key owes nothing in the spill, so the request is denied for its own cost and time.
         Round::Decided(by_spill.unwrap_or_else(|| fresh.told(denied, layout)))
     }
 
     /// Gives back the claim of a key that starts too far above its shard's floor.
     fn start_later(&self, mine: Seen, base_ns: u64, fresh: &mut Fresh<'_>) -> Round {
-        // The claim would only keep others from the cell.
+        // The claim would only keep other keys from the cell.
         self.words.give_back(mine);
         let reach = floor_at(fresh.ask.now_ns).saturating_add(self.words.division.epoch);
-        // The shard's own floor can come near enough at this request's time.
+        // At this request's time, the floor of the cell's shard can come near enough to the start.
         if base_ns >> GRANULE_BITS <= reach {
             return Round::Advance(mine.shard);
         }
-        // A request with a time far ahead has moved another shard's floor. If this shard's floor followed, that time
-        // would spread to this shard, too.
+        // A request with a time far ahead has moved another shard's floor. If this shard's floor followed, new keys of
+        // this shard would have to start at that time, too.
         self.words.tallies.full(self.home(), 1);
         Round::Decided(self.no_cell(base_ns, fresh))
     }
 
-    /// Reads the floors for a verified claim, that of its own shard first.
+    /// Reads the headers of the key's shards for a verified claim, and puts the header of the claim's shard first.
     pub(super) fn enter(&self, mine: Seen) -> UnitHeaders {
-        // The floor of the cell's own shard is read first, and by a write: see `Shard::enter`. The floors of the other
-        // shards may be older readings. They date no word, and only raise the instant at which the key starts.
+        // The floor of the cell's own shard is read first, and by a write: see `Shard::enter`. The other shards' floors
+        // are only loaded. They date no word here, and can only make the key start later.
         let own = self.words.shard(mine.shard).enter();
         let mut headers = self.headers();
-        // The header of the cell's own shard is among them, and its floor is at least as high as when the shard was
-        // entered. Headers come in the order of the key's shards. If both of its units are the same one, each shard
-        // comes twice, and its first place is as good as its second.
+        // Headers come in the order of the key's shards. The header of the claim's shard is moved to the front. If both
+        // units of the key are the same, each shard comes twice, and either place will do.
         let all = self.all_shards();
         for (nth, index) in all.into_iter().enumerate() {
             if index == mine.shard {
@@ -255,8 +255,7 @@ impl Key<'_> {
                 break;
             }
         }
-        // The later reading of the own shard's header is not taken: the word will be dated by the floor that was
-        // entered.
+        // The header that `enter` returned replaces the later reading, since the word will be dated by its floor.
         headers[0] = own;
         headers
     }

@@ -6,7 +6,7 @@ use crate::keyed::quotas::book::own::QuotaId;
 use crate::keyed::table::Table;
 use crate::verb::Verb;
 
-/// The offer of a shard in which `held` cells are not vacant, and `taken` of these are not idle.
+/// The offer of a shard in which `held` cells are not vacant, and the keys of `taken` cells are not idle.
 fn offer(shard: usize, held: usize, taken: usize) -> Offer {
     let seen = |cell| Some(Seen { shard, cell, word: TableWord::VACANT });
     let vacant = if held < CELLS { seen(held) } else { None };
@@ -14,7 +14,7 @@ fn offer(shard: usize, held: usize, taken: usize) -> Offer {
     Offer { shard, vacant, idle, held, taken, ..Offer::NONE }
 }
 
-/// The shard that is chosen, and true if it offers a vacant cell.
+/// The shard that is chosen, and whether it offers a vacant cell.
 fn chosen(offers: &[Offer]) -> Option<(usize, bool)> {
     choose(offers).map(|choice| match choice {
         Choice::Claim(seen) => (seen.shard, offers[seen.shard].vacant.is_some()),
@@ -24,8 +24,8 @@ fn chosen(offers: &[Offer]) -> Option<(usize, bool)> {
 
 #[test]
 fn a_new_key_goes_to_its_home_unit_unless_that_is_nearly_full_and_the_other_emptier() {
-    // Each row has the numbers of cells that are held in the home, in its sibling, and in the two shards of the second
-    // unit.
+    // Each row begins with the number of cells that are not vacant in the home, in its sibling, and in both shards of
+    // the second unit.
     for (held, shard) in [
         ([0, 0, 0, 0], 0),
         ([6, 0, 0, 0], 0),

@@ -7,28 +7,27 @@ use super::Priced;
 use crate::keyed::quotas::book::Lane;
 use crate::keyed::table::words::{FoundWord, Key, Words};
 
-/// The units that a key has spent, and its word.
+/// The units that a key owes, and the word that says so.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct Spent {
     standing: FoundWord,
-    /// The word of a key that has spent nothing.
+    /// The word that replaces the key's word when the units have been moved. It owes nothing.
     cleared: TableWord,
-    /// The units that the key has spent, rounded up.
+    /// The units that the key owes, rounded up.
     pub(in crate::keyed) units: u64,
 }
 
 impl Spent {
-    /// The units that a key has spent by now, in a table of several quotas; `None` if the key has no word.
+    /// The units that a key owes at `now_ns`, in a table of several quotas; `None` if the key has no word.
     pub(in crate::keyed) fn of(key: &Key<'_>, now_ns: u64) -> Option<Self> {
         let (words, tag) = (key.words, key.tag());
         let book = words.book()?;
-        // The first shard that has the key is taken. At any moment at most one shard has it.
+        // At any moment at most one shard has a word of the key, so the first one found is used.
         key.shards().find_map(|index| {
             loop {
-                // If the key is not in this shard, the next shard is looked at.
+                // `None` means that the key is not in this shard, and the next shard is searched.
                 let standing = words.find_dated(index, tag)?;
-                // Another thread has replaced the word, and the numbers may be those of another quota. Lock-free: that
-                // thread has made progress.
+                // `None` means that another thread has replaced the word. Lock-free: that thread has made progress.
                 let Some(priced) = words.priced(book, &standing) else { continue };
                 let Lane { layout, own } = priced.lane;
                 // The cleared word is written at now, so now and the instant of the change must be near enough to the
@@ -39,11 +38,11 @@ impl Spent {
                     continue;
                 }
                 let (ruled, floor_ns) = (layout.ruled(), standing.header.floor_ns());
-                // If now is before the floor, the floor is used, since no earlier time may be written.
+                // If now is before the floor, the floor is used instead, since no time below the floor may be written.
                 let at_ns = now_ns.max(floor_ns);
                 let Priced { held, .. } = priced.seen_from(floor_ns, at_ns);
                 let moment = ruled.moment(at_ns);
-                // The cleared word stays in its cell, idle from now on, until a sweep or a newcomer takes the cell.
+                // The cleared word is idle, and stays in its cell until a sweep forgets it or a new key takes the cell.
                 let cleared = layout.live(own.and(tag.into()), Held::IDLE, &ruled, moment);
                 let units = ruled.used(held, moment);
                 return Some(Self { standing, cleared, units });
@@ -51,12 +50,12 @@ impl Spent {
         })
     }
 
-    /// Forgets the spent units of a key, if its word still has the same bits. Other threads may have changed the word
-    /// and restored these bits. Then the key owes exactly the units that have been moved.
+    /// Clears a key's debt, if its word still has the same bits. Even if other threads have changed the word and
+    /// restored these bits, the key owes exactly the units that have been moved.
     pub(in crate::keyed) fn clear(&self, words: &Words<'_>) -> bool {
         let FoundWord { index, cell, word, .. } = self.standing;
-        // The CAS is from the exact word. If the word was charged since, it fails, and the caller moves the rest in its
-        // next turn.
+        // The CAS expects the exact word. If the word has been charged since, the CAS fails, and the caller moves the
+        // remaining units in its next turn.
         words.shard(index).replace(cell, word, self.cleared)
     }
 }

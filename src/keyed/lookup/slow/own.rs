@@ -1,9 +1,9 @@
-//! Words of a table whose callers bring quotas along: how a request under one quota is decided on a word that was
-//! charged under another.
+//! Tables whose callers bring their own quotas: how a request under one quota is decided on a word that was last
+//! charged under another quota.
 //!
-//! A word counts in the ticks of the quota that it was charged under last, and drains at that quota's rate. A request
-//! under another quota *carries it over*: its debt is turned into the ticks of the other quota so that it is the same
-//! number of units. A part of a tick is rounded up to a whole tick.
+//! A word is counted in the ticks of the quota under which it was charged last, and drains at that quota's rate. A
+//! request under another quota *carries the word over*: the debt is converted to the ticks of the request's quota, so
+//! that it stays the same number of units. A fraction of a tick is rounded up.
 //!
 //! | Request | Word of another quota |
 //! |---|---|
@@ -12,42 +12,42 @@
 //! | denied, quota not faster | stays as it is, and the wait is computed by the rate of its own quota |
 //!
 //! Apart from denials that a policy counts, the second row is the only denial of this library that writes. Without it,
-//! a key that owes much under a slow quota would wait just as long after its quota has been raised. Such a write
-//! happens at most once for each quota between two admissions of a key, since it leads only to faster quotas. A denial
-//! under a quota that is not faster must not write. It would round up by a tick each time, and a key that is asked
-//! under two quotas in turns would never drain.
+//! a key that owes much under a slow quota would wait just as long after its quota has been raised. Between two
+//! admissions of a key, such a write happens at most once for each quota, since it only leads to faster quotas. A
+//! denial under a quota that is not faster must not write: each write may round up by a tick, so a key that is asked
+//! under two quotas in turn would never drain.
 //!
-//! If the debt has no room in a word of the quota that was asked for, the request is decided in the word's own quota,
-//! with the burst that was asked for, and the word stays in that quota. The same happens while the shard's floor is
-//! ahead of the clock, since it must be possible to read a carried word by that floor.
+//! If a word of the request's quota has no room for the debt, the request is decided with the rate of the word's own
+//! quota and the burst of the request's quota, and the word stays in its own quota. The same happens while the shard's
+//! floor is ahead of the clock, because that floor could not date the carried word.
 //!
 //! # The most that a key is admitted
 //! Let R be the highest rate and B the largest burst of the quotas that a key is asked under. In any time T it is
-//! admitted at most B + R * T, as under that one quota. Let D be the key's debt in units. Carrying it over does not
-//! lower D, an admission raises it by its cost and leaves it at B at most, and it drains at a rate of R at most. So D
-//! at an instant t is at least the number of units admitted since an instant s, less R * (t - s).
+//! admitted at most B + R * T units, as under a single quota with that rate and burst. Let D be the key's debt in
+//! units. Carrying the word over does not lower D. An admission raises D by its cost, to B at most. D drains at a rate
+//! of at most R. So D at an instant t is at least the number of units admitted since an instant s, less R * (t - s).
 //!
 //! For this, a word must not be carried over at an instant before its last charge. Otherwise the units that were
-//! charged later would drain at the faster rate from that earlier instant on. So a request that carries a word over is
-//! decided at a reading of the clock that is taken after the word was read, as a refund is (`slot::amend`), whatever
-//! time the caller gave. A charge in the word whose time was a reading of this clock is not later. A charge at a time
-//! of the caller's may be later.
+//! charged later would drain at the faster rate from that earlier instant on. So a request that carries a word over
+//! reads the clock after the word, as a refund does (`slot::amend`), and is decided at that reading, or at its own time
+//! if that is later. Then no charge whose time was read from this clock is later. A charge whose time the caller gave
+//! may be later.
 //!
-//! A request under the quota that its word is counted in is decided at its own time, as in every table. If this time
-//! lies d before the clock, up to R * d more units may be admitted: units that drained under a faster quota in between
-//! are taken to have drained at the slower rate.
+//! A request under the word's own quota is decided at its own time, as in every table. If this time is d before the
+//! clock, the bound may be exceeded by up to R * d units, because units that drained at a faster quota's rate meanwhile
+//! are counted as if they had drained at the slower rate.
 //!
-//! The compare-and-swap is from the exact word. A refund and an equal charge within one tick may restore its bits. A
-//! thread that sleeps meanwhile then carries the word over at a reading that is up to a tick of the old quota too
-//! early.
+//! The CAS expects the exact word, but a refund and an equal charge within one tick may restore the word's bits. If the
+//! thread sleeps meanwhile, it carries the word over at an instant that is too early by at most one tick of the old
+//! quota.
 //!
 //! # Permits
-//! A permit gives back the part of its charge that has not drained at the rate of its quota. So it must become
-//! worthless when the debt begins to drain faster. When a key is carried over to a faster quota, the permits of all its
-//! earlier charges become worthless. They stay so if the key returns to the old quota or is forgotten. The instant of
-//! the carrying over is kept for a group of keys, since a word has no bits for it. Permits also become worthless if a
-//! debt beyond the smaller of the two bursts is carried over, because a reservation may still wait for its turn in such
-//! a debt.
+//! A refund computes from a permit how much of the charge has not drained yet, at the rate of the permit's quota. So
+//! the permit must become worthless when the debt begins to drain faster. When a key is carried over to a faster quota,
+//! the permits of all its earlier charges become worthless. They stay so if the key returns to the old quota or is
+//! forgotten. The instant at which a key was last carried over is kept for a group of keys, since a word has no bits
+//! for it. Permits also become worthless if a debt beyond the smaller of the two bursts is carried over, because a
+//! reservation may still wait for its turn in such a debt.
 
 use crate::algorithm::{Decides, Gcra, Held, Kernel};
 use crate::clock::Clock;
@@ -62,7 +62,7 @@ use crate::keyed::memory::shard::OwnBits;
 use crate::keyed::quotas::book::{Book, Lane};
 use crate::keyed::table::words::{FoundWord, Words};
 
-/// A request under a quota that the caller brought along. The caller has pinned the quota's place.
+/// A request under a quota that the caller brought. The quota's place is pinned.
 #[derive(Clone, Copy)]
 pub(super) struct Brought<'t> {
     pub(super) book: &'t Book,
@@ -74,13 +74,12 @@ pub(super) struct Brought<'t> {
     pub(super) group: usize,
 }
 
-/// The quota that a word is read, decided and written in.
+/// The quotas by which a word is read, decided and written for such a request.
 pub(super) struct BroughtTerms<'t> {
     brought: Brought<'t>,
-    /// The quota that the word was charged under last, if it is not the quota that was asked for.
+    /// The quota under which the word was charged last, if it is not the request's quota.
     other: Option<Other>,
-    /// The quota that the word is decided and written in: at first the quota that was asked for. `carried` may change
-    /// it.
+    /// The quota in which the word is decided and written. This is the request's quota, unless `carried` changes it.
     chosen: Lane,
     /// True if a denial carries the word over.
     rebases: bool,
@@ -88,7 +87,7 @@ pub(super) struct BroughtTerms<'t> {
     voids: Option<u64>,
 }
 
-/// The quota that a word is counted in, if it is not the quota of the request.
+/// The quota in which a word is counted, if it is not the request's quota.
 #[derive(Clone, Copy)]
 struct Other {
     lane: Lane,
@@ -104,8 +103,8 @@ impl<'t> Pricing<'t> for Brought<'t> {
     fn terms(self, words: &Words<'t>, found: &FoundWord) -> Option<BroughtTerms<'t>> {
         // `None`, here and below, means that another thread has replaced the word.
         let (lane, index) = self.book.lane_of(found.word)?;
-        // The word is loaded again after the numbers. They are those of its quota only if it has not been replaced: see
-        // `price`.
+        // The word is loaded again after the numbers, which belong to its quota only if the word has not been replaced:
+        // see `price.rs`.
         let stands = words.shard(found.index).load(found.cell) == found.word;
         if !points::is_whole(stands) {
             return None;
@@ -121,8 +120,8 @@ impl<'t> Pricing<'t> for Brought<'t> {
 }
 
 impl BroughtTerms<'_> {
-    /// The state of a word of another quota, in the quota that was asked for, or in the word's own quota if the request
-    /// is decided in that.
+    /// Chooses the quota in which a request on a word of another quota is decided, and returns the word's state in that
+    /// quota.
     fn carried(&mut self, other: &Other, held: Held, at_ns: u64) -> Held {
         let Brought { ask, lane, .. } = self.brought;
         let Lane { layout, own } = other.lane;
@@ -134,7 +133,7 @@ impl BroughtTerms<'_> {
             let idle_ns = layout.kernel.idle_ns(held, at_ns);
             Held { ahead: to.passed(at_ns, idle_ns), ..Held::IDLE }
         });
-        // The word's own quota, with the burst that was asked for.
+        // The word's own quota, with the burst of the request's quota.
         let kernel = Kernel::Gcra(from.with_burst_of(to));
         let own = Lane { layout: Layout { kernel, ..layout }, own };
         let admits = |lane: &Lane, held: Held| {
@@ -145,9 +144,9 @@ impl BroughtTerms<'_> {
         // A denial under a quota that is not faster leaves the word as it is, and its wait is computed by the rate at
         // which the word drains.
         let is_written = fits && (is_faster || admits(lane, carried));
-        // The request fits only at the rate of the word's own quota (a reservation), or is short only by the tick by
-        // which carrying over rounds up. If it were admitted in the word's own quota, a key could stay under a faster
-        // quota than the quota that was asked for.
+        // The request would be admitted in the word's own quota, but not in the request's quota. It is a reservation,
+        // or it fails only by the tick that was rounded up. It is denied: otherwise a key could stay under a faster
+        // quota than the one that its requests name.
         if fits && !is_written && admits(&own, held) {
             return carried;
         }
@@ -183,7 +182,7 @@ impl Terms for BroughtTerms<'_> {
         };
         match self.other {
             Some(other) => self.carried(&other, held, at_ns),
-            // The word is in the quota that was asked for.
+            // The word is already in the request's quota.
             None => held,
         }
     }
@@ -195,7 +194,7 @@ impl Terms for BroughtTerms<'_> {
         };
         let floor_ns = found.header.floor_ns();
         let held = from.layout.unpack(found.word, gcra, gcra.moment(floor_ns));
-        // A word that stays in its own quota needs no conversion of ticks.
+        // If the word stays in its own quota, its ticks need no conversion.
         if from.own == self.chosen.own { held } else { chosen.same_units(held, gcra, floor_ns) }
     }
 
@@ -209,7 +208,8 @@ impl Terms for BroughtTerms<'_> {
 
     fn before_write(&self) {
         let Brought { book, ask, group, .. } = self.brought;
-        // A thread that finds the word carried over finds the permits void.
+        // The permits become void before the word is written, so a thread that finds the carried word also finds them
+        // void.
         if let Some(at_ns) = self.voids
             && points::voids_permits()
         {
