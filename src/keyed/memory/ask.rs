@@ -17,7 +17,7 @@ pub(in crate::keyed) struct Ask {
     /// charge changes nothing, not even a floor. Neither does a request for more than can ever fit.
     pub(in crate::keyed) charge: bool,
     pub(in crate::keyed) verb: Verb,
-    /// In a table with several quotas: the quota of a new key.
+    /// The quota under which a new key is counted, in a table with several quotas.
     pub(in crate::keyed) quota: QuotaId,
 }
 
@@ -34,10 +34,10 @@ pub(in crate::keyed) struct Fresh<'a> {
     pub(in crate::keyed) ask: Ask,
     /// The clock that `now_ns` was read from. It is read once more if the floor is ahead of `now_ns`.
     pub(in crate::keyed) clock: Option<&'a Clock>,
-    /// The table's clock, by which a word is carried over to a quota that the caller brings along.
+    /// The table's clock. It gives the instant at which a word is carried over to a quota that the caller brings along.
     pub(in crate::keyed) behind_word: Option<&'a Clock>,
-    /// The state of the key's word before the charge, for an undo. It stays idle for a charge in the spill and for a
-    /// log.
+    /// The state of the key's word before the charge, which an undo needs. For a charge in the spill, and in a table of
+    /// logs, it stays [`Held::IDLE`].
     pub(in crate::keyed) before: Held,
 }
 
@@ -46,7 +46,7 @@ impl<'a> Fresh<'a> {
         Self { ask, clock, behind_word: None, before: Held::IDLE }
     }
 
-    /// Turns an outcome under this quota into a decision.
+    /// Turns an outcome under the quota of this layout into a decision.
     pub(in crate::keyed) fn told(&mut self, outcome: Outcome, layout: &Layout) -> Decision {
         self.before = outcome.before;
         outcome.told(layout.kernel, self.ask.now_ns, layout.rules.soft_bp)

@@ -1,10 +1,10 @@
-//! Huge pages, on Linux with the feature of that name: a large table lies in a memory mapping of its own, which asks
+//! Huge pages, on Linux with the feature `huge-pages`: a large table lies in a memory mapping of its own, which asks
 //! for huge pages.
 //!
 //! A page then has 2 MiB instead of 4 KiB, so the page addresses of a large table fit in the core's cache of addresses
-//! (the TLB). A decision on a line that is not cached then need not wait for the address of its page first. If the
-//! kernel has no huge pages to give, it gives small ones; if it refuses the mapping, the table uses the allocator's
-//! memory.
+//! (the TLB). A decision that has to wait for a line from memory then need not wait for the address of its page as
+//! well. If the kernel has no huge pages to give, it gives small ones; if it refuses the mapping, the table uses the
+//! allocator's memory.
 //!
 //! Three libraries do what would otherwise be `unsafe` here: `memmap2` makes the mapping, `zerocopy` reads its bytes as
 //! shards, `self_cell` keeps the two in one value.
@@ -18,8 +18,8 @@ use zerocopy::FromBytes;
 
 use super::shard::Shard;
 
-/// The size of a huge page on x86-64, and on AArch64 with pages of 4 KiB. On other systems the mapping is aligned to
-/// less than a huge page, and contains one huge page fewer.
+/// The size of a huge page on x86-64, and on AArch64 with pages of 4 KiB. Where huge pages are larger than this, the
+/// mapping is not aligned to them, and may hold one huge page fewer.
 const HUGE_PAGE: usize = 2 << 20;
 
 type Shards<'a> = &'a [Shard];
@@ -39,7 +39,7 @@ self_cell!(
     }
 );
 
-/// Shards in huge pages, or those that the allocator gave.
+/// The shards, in huge pages or in the allocator's memory.
 pub(in crate::keyed) struct ShardPages(Both);
 
 impl fmt::Debug for ShardPages {
@@ -60,26 +60,25 @@ impl Deref for ShardPages {
 /// Keeps the allocator's memory as it is.
 pub(in crate::keyed) fn keep(shards: Box<[Shard]>) -> ShardPages {
     let owner = MutBorrow::new(Owner::Allocated(shards));
-    // Only the first arm is ever taken: the owner has just been made.
+    // The owner was made as `Allocated` just above, so the second arm is never taken.
     ShardPages(Both::new(owner, |owner| match owner.borrow_mut() {
         Owner::Allocated(shards) => shards,
         Owner::Mapped(..) => &[],
     }))
 }
 
-/// Makes `count` shards in a mapping that asks for huge pages. Returns `None` if they would not fill one huge page, or
-/// if the kernel refuses the mapping.
+/// Makes `count` shards in a mapping that asks for huge pages. Returns `None` if the shards would not fill one huge
+/// page, or if the kernel refuses the mapping.
 pub(in crate::keyed) fn map(count: usize, shard: impl FnMut() -> Shard) -> Option<ShardPages> {
     let bytes = count.checked_mul(size_of::<Shard>())?;
     // The table is too small for one huge page.
     if bytes < HUGE_PAGE {
         return None;
     }
-    // Round up to whole huge pages, wherever the mapping begins. Add one more, since a mapping is aligned to small
-    // pages only.
+    // Round up to whole huge pages. Add one more, since a mapping is aligned to small pages only.
     let mapped = bytes.checked_next_multiple_of(HUGE_PAGE)?.checked_add(HUGE_PAGE)?;
-    // The kernel refuses the mapping, for instance under a limit of address space: the caller takes the allocator's
-    // memory.
+    // The kernel may refuse the mapping, for instance under a limit on address space. The caller then uses the
+    // allocator's memory.
     let map = MmapMut::map_anon(mapped).ok()?;
     // This is less than one huge page, and the mapping has one to spare.
     let before = map.as_ptr().align_offset(HUGE_PAGE);

@@ -16,10 +16,10 @@
 //!   `at` is at most F + E; a window's index lies up to `before` units further back than the instant at which the
 //!   window becomes idle;
 //! * at or below `at + 2E + ahead`: the word was written at an instant up to F + E, and GCRA writes a TAT up to `ahead`
-//!   later. `ahead` is twice the burst, which has room for a charge that is carried over from a spill, or more if
-//!   denied requests are charged further. The end of a penalty also lies up to `ahead` later. A word under a penalty
-//!   becomes idle at that end, which is no earlier than the word that it replaced would have become idle. So the lower
-//!   bound holds for it, too.
+//!   later. `ahead` is twice the burst, which leaves room for a charge that is carried over from the spill. It is more
+//!   if denied requests are charged, too. The end of a penalty also lies up to `ahead` later. A word under a penalty
+//!   becomes idle when the penalty ends, and the word that it replaced would have become idle no later. So the lower
+//!   bound holds for a penalty, too.
 //!
 //! The range is at most 5E + before + ahead wide, which fits in the field, so the low bits name one instant. A request
 //! that is late by less than an epoch, as happens when threads read the clock in different orders, is decided like any
@@ -40,27 +40,28 @@ use crate::verb::{Asked, HeldAt, plan};
 
 use super::shard::{GRANULE_BITS, Header, TAG_BITS_MIN, TableWord, is_live};
 
-/// With fewer granules than this in an epoch the floor would have to follow the clock at every step.
+/// The fewest granules in an epoch. With fewer, the floor would have to advance almost as often as the clock.
 // This is 67 milliseconds: hits then move a shard's floor at most fifteen times a second.
 const EPOCH_GRANULES_MIN: u64 = 64;
 
 /// An epoch that lasts a minute keeps floor advances rare even in large, thinly used tables.
 const EPOCH_GRANULES_ENOUGH: u64 = 60_000_000_000 >> GRANULE_BITS;
 
-/// An epoch of four seconds is worth a coarser tick: keys that come back within four seconds find their words.
+/// For an epoch of four seconds a coarser tick is accepted: keys that come back within four seconds find their words.
 const EPOCH_GRANULES_LONG: u64 = 4_000_000_000 >> GRANULE_BITS;
 
 /// The number of granules in all times that a `u64` of nanoseconds can hold.
-// Twice as many are still far from the end of a `u64`, so `is_near` cannot overflow.
+// Twice this number is still far below the end of a `u64`, so `is_near` cannot overflow.
 const EPOCH_GRANULES_MAX: u64 = u64::MAX >> GRANULE_BITS;
 
-/// Shorter nonces would repeat too soon (a nonce has the 12 bits of the install counter and 2 of the floor).
+/// The fewest bits of state. A claim has a nonce in place of the state, and a shorter nonce would repeat too soon (it
+/// has the 12 bits of the install counter and 2 of the floor).
 const STATE_BITS_MIN: u32 = 14;
 
-/// A tag of this width is worth a coarser tick.
+/// For a tag of this width a coarser tick is accepted.
 const TAG_BITS_ENOUGH: u32 = 32;
 
-/// A tag of this width is worth a search for the sum of the counts in each decision.
+/// For a tag of this width it is accepted that each decision has to search for the sum of the counts.
 const TAG_BITS_SEARCHED: u32 = 28;
 
 /// Units that rounding may add at the edges of the range in the module header.
@@ -103,15 +104,15 @@ pub(in crate::keyed) struct Layout {
     pub(in crate::keyed) back: u64,
     /// The furthest that a word's time may lie ahead of the instant at which it is written.
     pub(in crate::keyed) ahead: u64,
-    /// E, the epoch, in the algorithm's unit. It is at least half of the longest time that a word can stay live, so
-    /// that an advance past all live words takes only a few steps.
+    /// E, the epoch, in the algorithm's unit. It is at least half of the longest time that a word can stay live, or an
+    /// eighth in a table of several quotas, so that an advance past all live words takes only a few steps.
     pub(in crate::keyed) epoch_units: u64,
 }
 
 impl Layout {
-    /// Finds the layout of a policy. This is the first that leaves a tag of 32 bits and, under GCRA, an epoch of four
-    /// seconds. If there is none, it is the layout with the longest epoch among those with the widest tag (a tag beyond
-    /// 32 bits counts as 32).
+    /// Finds the layout of a policy. This is the first choice that leaves a tag of 32 bits and, under GCRA, an epoch of
+    /// four seconds. If there is none, it is the layout with the longest epoch among those with the widest tag (a tag
+    /// beyond 32 bits counts as 32).
     ///
     /// GCRA tries the finest tick first; segmented windows try counts that stand side by side first. The time field is
     /// then widened until an epoch lasts a minute, as long as the tag keeps 32 bits. The tag takes all bits that are
@@ -139,7 +140,7 @@ impl Layout {
                         break;
                     }
                 }
-                // The choice has no room; the error reports the closest miss.
+                // The choice does not fit in a word. The error reports the choice that came closest.
                 Err(bits) => needed_bits = needed_bits.min(bits),
             }
         }
@@ -148,13 +149,13 @@ impl Layout {
             .ok_or_else(|| refuse(needed_bits))
     }
 
-    /// The merit of a layout: the bits of its tag, and under GCRA its epoch, each up to the size beyond which more is
-    /// no better. Windows choose between precise starts and fast decisions, and neither is worth giving up for a longer
+    /// The merit of a layout: the bits of its tag, and under GCRA its epoch. Each is capped where more would be no
+    /// better. Windows choose between precise starts and fast decisions, and neither is worth giving up for a longer
     /// epoch.
     fn merit(&self) -> (u32, u64) {
-        // The epoch does not matter here, so it is taken to be long enough.
+        // The epoch of a window does not matter, so it is taken to be long enough.
         let epoch = if self.kernel.is_gcra() { self.division.epoch } else { EPOCH_GRANULES_LONG };
-        // A wider tag than this is not worth a search in each decision either.
+        // A tag beyond 28 bits is not worth a search in each decision.
         let enough = match self.kernel {
             Kernel::SegmentedWindow(window) if window.packing() == Packing::RANKED => {
                 TAG_BITS_SEARCHED
@@ -165,7 +166,8 @@ impl Layout {
         (u32::from(self.division.tag_bits).min(enough), epoch.min(EPOCH_GRANULES_LONG))
     }
 
-    /// Returns the narrowest layout for a demand, then widened; or the number of bits that the state would need.
+    /// Returns the layout for a demand: the narrowest that meets it, with its time field widened as [`Self::plan`]
+    /// says. The error is the number of bits that the state would need.
     fn fit(demand: Demand) -> Result<Self, u32> {
         let with = |time_bits: u32| Self::with_time_bits(demand, time_bits);
         let horizon = demand.before.max(demand.ahead); // both count from about now
@@ -175,7 +177,7 @@ impl Layout {
                 && layout.epoch_units >= horizon / 2
                 && layout.division.state_bits >= STATE_BITS_MIN
         };
-        // 62 bits at most leave one bit for the tag and one for claims; `plan` then refuses such a tag.
+        // 62 bits of time would leave one bit for the tag and one for claims. `plan` refuses so narrow a tag.
         let narrowest = (demand.time_bits_min..=62)
             .filter_map(with)
             .find(enough)
@@ -217,7 +219,7 @@ impl Layout {
             // No shift is too wide here or below: the subtraction from 63 above has bounded counts and time.
             words_per_tag: 1 << (demand.count_bits + time_bits),
             tag_bits: u8::try_from(tag_bits).ok()?,
-            // If the field can hold centuries, every time is near every floor.
+            // An epoch of centuries is cut to this maximum, with which every time is near every floor.
             epoch: u64::try_from(epoch).unwrap_or(u64::MAX).min(EPOCH_GRANULES_MAX),
         };
         Some(Self {
@@ -237,10 +239,10 @@ impl Layout {
 }
 
 impl Division {
-    /// The latest instant at which a word may be written above this floor: the last of its granule, or the last instant
-    /// of all where an epoch lasts centuries.
+    /// The latest instant at which a word may be written under this floor: the last nanosecond of the last granule that
+    /// is near to the floor. Where an epoch lasts centuries, this is the end of time.
     pub(in crate::keyed) fn latest_ns(&self, floor: u64) -> u64 {
-        // This is one nanosecond before the first granule that is no longer near.
+        // This is one nanosecond before the first granule that is too far above the floor.
         floor.saturating_add(self.epoch).saturating_add(1).saturating_mul(1 << GRANULE_BITS) - 1
     }
 
@@ -251,7 +253,7 @@ impl Division {
     }
 
     fn epoch_ns(&self) -> u64 {
-        // No bits are lost: an epoch has no more granules than all times have.
+        // The shift loses no bits: an epoch has at most `EPOCH_GRANULES_MAX` granules.
         self.epoch << GRANULE_BITS
     }
 
@@ -272,23 +274,21 @@ impl Division {
 
     /// The tag of a live word, in the form that [`Self::is_live`] takes.
     pub(in crate::keyed) fn tag(&self, word: TableWord) -> Tag {
-        // All bits above the state. In a claim the topmost bit would be among them: the caller knows that the word is
-        // no claim.
+        // These are all bits above the state. A claim's topmost bit would be among them, so callers pass no claims.
         Tag::from_bits(word.to_bits() & self.words_per_tag.wrapping_neg())
     }
 
     pub(in crate::keyed) fn claim(&self, tag: Tag, nonce: u64) -> TableWord {
-        // The claim takes as many of the nonce's low bits as there is room for: the install counter is in the lowest
-        // bits.
+        // If the nonce is wider than the state, its low bits are kept: the install counter is in the lowest.
         TableWord::from_bits(CLAIM | tag.to_bits() | (nonce & (self.words_per_tag - 1)))
     }
 }
 
 impl Layout {
-    /// The longest debt that a word can hold if the debt was charged under another quota. A charge reaches no further
-    /// than [`ahead`](Self::ahead).
+    /// The longest debt that a word can hold if the debt was charged under another quota. A debt that was charged under
+    /// this quota reaches no further than [`ahead`](Self::ahead).
     pub(in crate::keyed) fn room(&self) -> u64 {
-        // The time is up to 5E wide beside the debt: see the head of this file.
+        // The time field must hold a range of 5E beside the debt: see the head of this file.
         let bits = self.time_mask.saturating_sub(self.epoch_units.saturating_mul(5) + SLACK);
         bits.min(self.longest()).max(self.ahead)
     }
@@ -298,12 +298,13 @@ impl Layout {
         self.epoch_units.saturating_mul(EPOCHS_IN_HORIZON)
     }
 
-    /// The algorithm together with its rules at the limit, of which there may be none.
+    /// The algorithm together with its rules at the limit, if there are any.
     pub(in crate::keyed) fn ruled(&self) -> Ruled<'_> {
         Ruled { kernel: &self.kernel, rules: &self.rules }
     }
 
-    /// Packs `held`, as seen from `moment`, into a live word of `tag`. `algorithm` must be that of this layout.
+    /// Packs `held`, as seen from `moment`, into a live word with these own bits. `algorithm` must be that of this
+    /// layout.
     #[inline(always)]
     pub(in crate::keyed) fn live(
         &self,
@@ -312,13 +313,15 @@ impl Layout {
         algorithm: &impl Decides,
         moment: Moment,
     ) -> TableWord {
-        // `ahead` or `behind` is 0. The floor determines the bits that the mask cuts off: see the head of this file.
+        // One of `ahead` and `behind` is 0. The mask cuts off bits that can be restored from the floor: see the head of
+        // this file.
         let time = moment.unit.wrapping_add(held.ahead).wrapping_sub(held.behind);
         let state = ((time & self.time_mask) << self.count_bits(algorithm)) | held.counts;
         TableWord::from_bits(own.to_bits() | state)
     }
 
-    /// Reads the state of a live word, seen from an instant in [F - E, F + E] of its shard's floor.
+    /// Reads the state of a live word as of `moment`, which must lie in [F - E, F + E], where F is the floor of the
+    /// word's shard.
     #[inline(always)]
     pub(in crate::keyed) fn unpack(
         &self,
@@ -351,7 +354,8 @@ impl Layout {
         now_ns: u64,
     ) -> (Outcome, TableWord) {
         let moment = algorithm.moment(now_ns);
-        // The caller has checked that now is near the floor that dates this word, so its low bits name one instant.
+        // The caller has checked that now is near the floor that dates this word. So the low bits of the word's time
+        // name one instant.
         let held = self.unpack(word, algorithm, moment);
         let seen = HeldAt { held, at_ns: now_ns, moment, late: 0 };
         // The next word is written at now, which lies at most an epoch above the floor, so it can be read back under
@@ -359,7 +363,7 @@ impl Layout {
         plan(algorithm, asked, seen, word, |next| self.live(own, next, algorithm, moment))
     }
 
-    /// This is 0 at compile time where the algorithm is known to keep no counts.
+    /// The number of bits of the counts. The compiler knows it to be 0 for an algorithm without counts.
     #[inline(always)]
     fn count_bits<A: Decides>(&self, _: &A) -> u8 {
         if A::COUNTS { self.count_bits } else { 0 }

@@ -67,16 +67,16 @@ impl Memory {
         while shards.len() < count {
             // The capacity is doubled, but never beyond the whole table.
             if shards.len() == shards.capacity() {
-                // The lower bound is not above the upper one: the loop goes on only while shards are missing.
+                // `clamp` cannot panic: while the loop runs, at least one shard is missing.
                 let more = shards.len().clamp(1, count - shards.len());
                 reserve(&mut shards, more)?;
             }
             shards.push(next()?);
         }
-        // Huge pages cannot grow as shards come, so for a moment there are two copies. The file has been read to its
-        // end before: no mapping is made for a file that ends too early.
+        // A mapping cannot grow as shards come, so for a moment there are two copies. All shards have been read by now,
+        // so no mapping is made for a file that ends too early.
         let mut told = shards.iter().map(Shard::copy);
-        // Behind the last copy comes the spare shard, which is vacant.
+        // After the last copy comes the spare shard, which is vacant.
         let mapped = map(count + 1, || told.next().unwrap_or_else(|| Shard::new(0)));
         // The copy in the mapping is the table; the other copy is freed here.
         if let Some(shards) = mapped {
@@ -88,10 +88,10 @@ impl Memory {
         Ok(Self::allocated(shards))
     }
 
-    /// Takes shards of which the last is the spare one.
+    /// Makes the memory from these shards, the last of which is the spare shard.
     fn allocated(shards: Vec<Shard>) -> Self {
         let mut shards = shards.into_boxed_slice();
-        // The atomics of a model are not eight bytes long, so cache lines mean nothing there.
+        // Under loom and shuttle an atomic is not eight bytes long, so cache lines mean nothing there.
         let is_model = cfg!(any(loom, shuttle));
         // The allocator aligns to one line. If the first unit would not begin at a pair of lines, the spare shard goes
         // before it.
@@ -121,7 +121,7 @@ impl Memory {
         &self.shards[self.start + index]
     }
 
-    /// The number of one of these shards.
+    /// The number of this shard, which must lie in this memory.
     #[inline]
     pub(super) fn number(&self, shard: &Shard) -> usize {
         let bytes = std::ptr::from_ref(shard).addr() - self.shards.as_ptr().addr();
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn units_begin_where_two_lines_do_whatever_the_allocator_gives() {
-        // Small allocations lie wherever there was room.
+        // The allocator puts a small allocation wherever it has room.
         for count in (1..40).map(|units| units * unit()).chain([COUNT]) {
             let memory = Memory::new(count, || Shard::new(3)).expect("memory");
             assert!(units_begin_where_two_lines_do(&memory) && memory.len() == count);

@@ -19,23 +19,22 @@ use crate::keyed::memory::rival::Rival;
 
 // Words and headers.
 
-/// Loads the header after a word that a sweep dates by it. `before` was loaded before the word.
+/// Loads, after a word, the header that dates it in a sweep. `before` was loaded before the word.
 pub(in crate::keyed) fn header_behind_swept(shard: &Shard, before: Header) -> Header {
     // A word of a newer floor, read by the older one, could pass for one that has been idle for an
     // epoch.
     if planted(Fault::SweepWithStaleHeader) { before } else { shard.header() }
 }
 
-/// As [`header_behind_swept`], for a survey, which takes over cells by this header.
+/// As [`header_behind_swept`], for a survey, which judges by this header which cells may be taken over.
 pub(in crate::keyed) fn header_behind_survey(shard: &Shard, before: Header) -> Header {
-    // With the older header a live word could seem idle, and its key would lose a cell in which it still owes
-    // something.
+    // With an older header a live word could seem idle, and its key would lose a cell in which it still owes something.
     if planted(Fault::SurveyWithStaleHeader) { before } else { shard.header() }
 }
 
 /// As [`header_behind_swept`], for a copy, which dates words in a file by this header.
 pub(in crate::keyed) fn header_behind_copy(shard: &Shard, before: Header) -> Header {
-    // The word would be read wrongly after a restore, which has nothing but that floor.
+    // With an older header the word would be read wrongly after a restore, which knows no other floor.
     if planted(Fault::SnapshotWithStaleHeader) { before } else { shard.header() }
 }
 
@@ -43,21 +42,21 @@ pub(in crate::keyed) fn header_behind_copy(shard: &Shard, before: Header) -> Hea
 
 /// Sweeps before a floor is published, and returns the result of the sweep.
 pub(in crate::keyed) fn sweeps(sweep: impl FnOnce() -> Option<bool>) -> Option<bool> {
-    // A floor promises that every key without a word was idle then. Without a sweep, words that it can no longer date
-    // would be left beneath it.
+    // A published floor promises that every key without a word was idle at that instant. Without a sweep, words would
+    // remain that the new floor can no longer date.
     if planted(Fault::PublishWithoutSweep) { Some(true) } else { sweep() }
 }
 
 /// The kind of the word that a sweep finds in a cell.
 pub(in crate::keyed) fn kind_swept(word: TableWord) -> Kind {
-    // A claim that is left there could be opened below any number of newer floors.
+    // A claim that the sweep leaves there could be opened after the floor has advanced any number of times.
     match Kind::of(word) {
         Kind::Claim if planted(Fault::SweepSparesClaims) => Kind::Vacant,
         kind => kind,
     }
 }
 
-/// True if words that remain limit the next floor: they must be readable under it.
+/// True if the words that a sweep leaves limit the next floor, so that they stay readable under it.
 pub(in crate::keyed) fn bounds_floor(live: bool) -> bool {
     // Beyond an epoch the low bits of a word's time no longer name one instant.
     live && !planted(Fault::JumpOverLiveWords)
@@ -71,8 +70,8 @@ pub(in crate::keyed) fn is_own(division: &Division, word: TableWord, tag: Tag) -
     division.is_live(word, tag) && !planted(Fault::OwnWordForStrangers)
 }
 
-/// Judges another key's word: whether it is idle at the published floor, and whether it is idle at the floor that now
-/// allows. Only the first makes its cell free.
+/// Judges another key's word: whether it is idle at the published floor, and whether it is idle at the latest floor
+/// that the present time allows. Its cell is free only if it is idle at the published floor.
 pub(in crate::keyed) fn judged([is_idle, is_idle_soon]: [bool; 2]) -> [bool; 2] {
     // If the cell were taken before the word is idle at the published floor, its key would come back without its debt.
     let is_evicted =
@@ -82,7 +81,7 @@ pub(in crate::keyed) fn judged([is_idle, is_idle_soon]: [bool; 2]) -> [bool; 2] 
 
 // Installs.
 
-/// True if the claim of another thread is opened as it was found.
+/// True if a thread opens a claim that it has found, although another thread made it.
 pub(in crate::keyed) fn opens_as_found(is_own_claim: bool) -> bool {
     // This is never right: two threads would hold one claim, and the second would open a claim that it has not
     // verified.
@@ -101,13 +100,13 @@ pub(in crate::keyed) fn fence_after_claim() {
 /// True if a claim is opened without a scan, which is never right.
 #[inline(always)]
 pub(in crate::keyed) fn skips_scan() -> bool {
-    // A claim that is opened unverified makes a second live word where the key has one.
+    // If the key already has a live word, a claim that is opened unverified makes a second one.
     planted(Fault::NoVerify)
 }
 
-/// Returns the rival word for which the scan after a claim gives way: any word of the key.
+/// Returns the rival word to which a claim gives way after its scan, which is any word of the same key.
 pub(in crate::keyed) fn heeded(rival: Option<Rival>) -> Option<Rival> {
-    // If any of the three were left out, one order of two installs would let both open: see `install`.
+    // If one of the three kinds of rival were ignored, some order of two installs would let both open: see `install`.
     rival.filter(|rival| {
         !planted(match rival {
             Rival::Live => Fault::VerifyIgnoresLive,
@@ -117,22 +116,22 @@ pub(in crate::keyed) fn heeded(rival: Option<Rival>) -> Option<Rival> {
     })
 }
 
-/// The word that must be in a cell for it to be opened: the claim that was verified.
+/// The word that the opening of a cell replaces, which must be the claim that was verified.
 pub(in crate::keyed) fn openable(shard: &Shard, cell: usize, claim: TableWord) -> TableWord {
-    // Any other word there is another thread's: a vacated cell, or another key's claim.
+    // If the cell has another word, another thread has vacated the claim or put its own in its place.
     if planted(Fault::OpenWithoutExactWord) { shard.load(cell) } else { claim }
 }
 
 /// True if an install that does not open its claim removes it.
 pub(in crate::keyed) fn gives_back() -> bool {
-    // A forgotten claim holds a cell until the next sweep of its shard.
+    // A claim that is left behind occupies its cell until the next sweep of its shard.
     !planted(Fault::GiveBackForgotten)
 }
 
-/// The floor at which a new key starts: the highest of its shards' floors. The first in the array belongs to the shard
-/// of its own claim.
+/// The floor at which a new key starts: the highest of its shards' floors. The first floor in the array belongs to the
+/// shard that holds the claim.
 pub(in crate::keyed) fn highest<const N: usize>(floors_ns: [u64; N]) -> u64 {
-    // The key may have been forgotten below any of them.
+    // The key may have been forgotten below any of these floors.
     if planted(Fault::FloorLeftOutOfBase) {
         0
     } else if planted(Fault::OneFloorLeftOut) {
@@ -144,7 +143,7 @@ pub(in crate::keyed) fn highest<const N: usize>(floors_ns: [u64; N]) -> u64 {
 
 /// True if a word of this shard can express the instant at which its key starts.
 pub(in crate::keyed) fn can_start(division: &Division, header: Header, base_ns: u64) -> bool {
-    // If it were written at an instant far from its floor, the word would be read as another instant's.
+    // If it were written at an instant far from its floor, it would be read as another instant.
     header.is_near(base_ns, division.epoch) || planted(Fault::FloorLeftOutOfBase)
 }
 
@@ -154,15 +153,16 @@ pub(in crate::keyed) fn lateness(late: u64) -> u64 {
     if planted(Fault::LateTestedAtFloor) { 0 } else { late }
 }
 
-/// Reads early a floor that must be read after the claim: only when a model plants this fault.
+/// Reads the floors too early, namely before the claim, if a model plants this fault.
 pub(in crate::keyed) fn floors_read_early<T>(read: impl FnOnce() -> T) -> Option<T> {
-    // A floor that is published between the two would be missed, and with it the keys that were forgotten below it.
+    // A floor that is published between this reading and the claim is missed, and with it the keys that were forgotten
+    // below it.
     planted(Fault::FloorsBeforeClaim).then(read)
 }
 
-/// [`floors_read_early`] for the debt of a key in the spill.
+/// Like [`floors_read_early`], for the debt of a key in the spill.
 pub(in crate::keyed) fn owed_read_early<T>(read: impl FnOnce() -> T) -> Option<T> {
-    // A charge between the two would be missed, because the charging thread does not see the claim either.
+    // A charge between this reading and the claim is missed, because the charging thread does not see the claim either.
     planted(Fault::EstimateBeforeClaim).then(read)
 }
 
@@ -189,19 +189,19 @@ pub(in crate::keyed) fn vacates_rival(is_rival: bool) -> bool {
     is_rival && !planted(Fault::SpillIgnoresClaims)
 }
 
-/// True if a charge in the spill is decided again because a floor has passed it.
+/// True if a charge in the spill is decided again because a floor has passed its time.
 pub(in crate::keyed) fn is_decided_anew(is_passed: bool) -> bool {
     // The key may have had a cell and been forgotten since, with charges that count at this request's time.
     is_passed && !planted(Fault::SpillFloorsReadOnce)
 }
 
-/// True if a key that gets a cell owes nothing in the spill, because the mark of its shards has passed.
+/// True if a key that gets a cell owes nothing in the spill, because the instant of its shards' mark has passed.
 pub(in crate::keyed) fn owes_nothing(is_mark_passed: bool) -> bool {
-    // Before the mark, charges in the spill still count.
+    // Until the instant of the mark, charges in the spill still count.
     is_mark_passed || planted(Fault::EstimateLeftOut)
 }
 
-/// True if a charge in the spill raises the mark of its shards, because that is lower.
+/// True if a charge in the spill raises the mark of its shards, because the mark is too low for the charge.
 pub(in crate::keyed) fn raises_mark(is_lower: bool) -> bool {
     // Without the mark no install looks for the charge.
     is_lower && !planted(Fault::SpillUnmarked)
@@ -219,7 +219,7 @@ pub(in crate::keyed) fn is_whole(is_whole: bool) -> bool {
 /// True if a change writes over the numbers of a quota whose index is still in words. This is never right: a change
 /// takes an index that no word carries.
 pub(in crate::keyed) fn overwrites_numbers() -> bool {
-    // A word would be read in the ticks of a quota that does not count it.
+    // With this fault, a word would be read in the ticks of a quota that does not count it.
     planted(Fault::QuotaWrittenInPlace)
 }
 
@@ -237,10 +237,10 @@ pub(in crate::keyed) fn is_asked(is_asked: bool) -> bool {
     is_asked || planted(Fault::AskedQuotaIgnored)
 }
 
-/// The state of a word that is carried over to another quota: it keeps its number of units. `as_time` would keep its
-/// time.
+/// The state of a word that is carried over to another quota: it keeps its number of units. `as_time` is the state that
+/// keeps its time instead.
 pub(in crate::keyed) fn carried<T>(units: T, as_time: impl FnOnce() -> T) -> T {
-    // In a faster quota the same time is more units, and in a slower one fewer.
+    // In a faster quota the same time stands for more units, and in a slower one for fewer.
     if planted(Fault::CarriedAsTime) { as_time() } else { units }
 }
 
@@ -250,7 +250,7 @@ pub(in crate::keyed) fn voids_permits() -> bool {
     !planted(Fault::PermitOutlivesQuota)
 }
 
-/// A reading of the clock that is taken after reading a word that is carried over.
+/// Reads the clock after the word that is to be carried over has been read.
 pub(in crate::keyed) fn behind_word(now_ns: u64) -> u64 {
     // With an earlier time, units that have just been charged would seem to have drained at the faster rate since that
     // time.
@@ -259,25 +259,26 @@ pub(in crate::keyed) fn behind_word(now_ns: u64) -> u64 {
 
 /// True if a pass over the table looks for words that carry the index of a place before it frees the place.
 pub(in crate::keyed) fn looks_before_freeing() -> bool {
-    // Words would be read in the ticks of another quota.
+    // Otherwise such words would be read in the ticks of the quota that gets the place next.
     !planted(Fault::FreedUnseen)
 }
 
-/// The marks that a pin removes from the use of a place: both of them.
+/// The marks that a thread removes from a place when it pins it: both `free` and `leaving`.
 pub(in crate::keyed) fn unmarked([free, leaving]: [u64; 2]) -> u64 {
-    // A place that stays marked as leaving is freed although a thread has written its index into a word meanwhile.
+    // If the place stayed marked as leaving, it would be freed although a thread may have written its index into a word
+    // meanwhile.
     if planted(Fault::PinLeavesMark) { free } else { free | leaving }
 }
 
 /// True if a thread may write a quota in a place: only if the place was free.
 pub(in crate::keyed) fn takes(was_free: bool) -> bool {
-    // The numbers of a quota that another thread has pinned would change.
+    // Otherwise the numbers of a quota that another thread has pinned would change.
     was_free || planted(Fault::PlaceTakenInUse)
 }
 
 /// Writes a quota in a place, and then gives the place to other threads.
 pub(in crate::keyed) fn written_and_given(write: impl FnOnce(), give: impl FnOnce()) {
-    // A thread that has pinned the place for its former quota would see the numbers change.
+    // Otherwise a thread that has pinned the place for its former quota would see the numbers change.
     if planted(Fault::PlaceGivenEarly) {
         give();
         write();
@@ -290,14 +291,15 @@ pub(in crate::keyed) fn written_and_given(write: impl FnOnce(), give: impl FnOnc
 /// True if a quota is found in a place. It is not found while a thread writes there, even if its numbers are whole
 /// already.
 pub(in crate::keyed) fn is_found(is_taken: bool) -> bool {
-    // No thread can pin the place yet, so the request would be denied although its quota has a place.
+    // While a thread writes, no thread can pin the place. So the request would be denied although its quota has a
+    // place.
     !is_taken || planted(Fault::TakenPlaceFound)
 }
 
 /// True if a place still has the quota that a request was made for.
 #[inline(always)]
 pub(in crate::keyed) fn is_same_quota(is_same: bool) -> bool {
-    // The request would be decided by the quota of another customer.
+    // Otherwise the request would be decided by the quota of another customer.
     is_same || planted(Fault::VersionUnchecked)
 }
 
@@ -325,19 +327,20 @@ pub(in crate::keyed) fn brought_over(cells: Range<usize>) -> Range<usize> {
 
 /// Clears the old word of a key that moves before its debt is charged in the other tier. This is never right.
 pub(in crate::keyed) fn clears_first(clear: impl FnOnce() -> bool) -> bool {
-    // A request between the two would find the debt in neither tier.
+    // A request between the two steps would find the debt in neither tier.
     planted(Fault::MoveClearsFirst) && clear()
 }
 
 // Undoing.
 
-/// True if a word still has the bits that a charge left, so that the charge is undone as the last one.
+/// True if a word still has the bits that a charge left. Then the state before the charge can be put back.
 pub(in crate::keyed) fn is_as_left(is_same: bool) -> bool {
-    // Otherwise another request has built on it, and only the part that has not drained can be given back.
+    // Otherwise a later request has changed the word, and only the part of the charge that has not drained can be given
+    // back.
     is_same || planted(Fault::UndoWhatChanged)
 }
 
-/// [`is_as_left`] for an undo under several limits.
+/// Like [`is_as_left`], for an undo under several limits.
 pub(in crate::keyed) fn is_last(is_same: bool) -> bool {
     // If the earlier word were restored over a later charge, that charge would be undone as well.
     is_same || planted(Fault::UndoOverAnother)
@@ -345,7 +348,7 @@ pub(in crate::keyed) fn is_last(is_same: bool) -> bool {
 
 /// The charge that bounds an undo: the undo gives back no more of it than has not drained.
 pub(in crate::keyed) fn bounded_by<T>(charge: Option<T>) -> Option<T> {
-    // Equal bits may be another charge's, so the undo is bounded by its own charge.
+    // The same bits may come from another charge, so the undo is bounded by its own charge.
     charge.filter(|_| !planted(Fault::UndoOverAnother))
 }
 
@@ -357,8 +360,8 @@ pub(in crate::keyed) fn is_left_out(word: TableWord) -> bool {
     Kind::of(word) == Kind::Claim && !planted(Fault::SnapshotKeepsClaims)
 }
 
-/// The words that a copy leaves out because another word of the same key follows: all of them.
+/// The words that a copy leaves out: all words of a key that are followed by another word of the same key.
 pub(in crate::keyed) fn left_out<T>(twins: Vec<T>) -> Vec<T> {
-    // With both words a key would come back with twice its quota.
+    // If a copy had both words, the key would come back with twice its quota.
     if planted(Fault::SnapshotKeepsTwins) { Vec::new() } else { twins }
 }

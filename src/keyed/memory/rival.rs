@@ -9,7 +9,7 @@ use crate::keyed::memory::layout::Division;
 /// A word of the same key in another cell, seen by a thread that holds a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::keyed) enum Rival {
-    /// The key has been opened there.
+    /// The cell holds a live word of the key.
     Live,
     /// Another install has claimed a cell before this thread's own cell, in the order of all cells.
     LowerClaim,
@@ -19,7 +19,7 @@ pub(in crate::keyed) enum Rival {
 
 impl Rival {
     /// Classifies a word at one position for the claim of `tag` at another. Returns `None` if the word is another
-    /// key's, or is that claim.
+    /// key's, or is that claim itself.
     pub(in crate::keyed) fn of<P: Ord + Copy>(
         division: &Division,
         tag: Tag,

@@ -1,11 +1,11 @@
 //! [`Seeds`]: the numbers that the default hasher is made of. They are kept so that a restored table has the same
 //! hasher.
 //!
-//! `ahash::RandomState::new()` does not reveal its seeds, so they are drawn here. They are four numbers: SipHash of
-//! four different questions, under one key of 128 bits. The standard library takes that key from the operating system
-//! for its own maps. As far as SipHash is known, an attacker that sees some of the numbers, or the table's answers,
-//! learns neither the key nor the other numbers from them. Without access to this process's memory or to a snapshot
-//! they are as hard to guess as before.
+//! `ahash::RandomState::new()` does not reveal its seeds, so they are drawn here. They are four numbers: the SipHash of
+//! four different inputs, under one key of 128 bits. The standard library takes that key from the operating system for
+//! its own maps. As far as SipHash is known, an attacker that sees some of the numbers, or the table's answers, learns
+//! neither the key nor the other numbers from them. So keeping the seeds makes them no easier to guess, unless an
+//! attacker can read this process's memory or a snapshot.
 
 use std::fmt;
 use std::hash::BuildHasher;
@@ -72,7 +72,7 @@ impl<S> Hashing<S> {
                 let seeds = Seeds::new(seeds?);
                 Some((make(seeds), Some(seeds)))
             }
-            // The fingerprint in the file tells later whether this is the right hasher.
+            // The fingerprint in the file is checked later, and shows whether this is the right hasher.
             Self::Given(hasher) => Some((hasher, None)),
         }
     }

@@ -5,12 +5,12 @@
 //! four rules:
 //!
 //! * words are written with `Release` and loaded with `Acquire`, and the header is loaded with `Acquire` *after* the
-//!   word: by that edge a thread that reads a word gets a floor at least as new as the writer's;
+//!   word: so a thread that reads a word gets a floor at least as new as the writer's;
 //! * the header is also loaded before the words; equal floors on both sides mean that no word was read under a floor
 //!   that was replaced meanwhile (which would only cause wrong denials);
 //! * a floor is published with `Release`, after the sweep under its predecessor;
-//! * the floor that dates a new word is read by a write (`enter`), so that the word and the next floor cannot miss each
-//!   other.
+//! * the floor that dates a new word is read by a read-modify-write (`enter`): either the thread that opens the word
+//!   sees the next floor, or the sweep before that floor sees the word.
 
 mod claim;
 
@@ -22,7 +22,7 @@ use crate::sync::{AtomicU64, Fault, Ordering, planted, scale};
 // million at 32.
 pub(in crate::keyed) const TAG_BITS_MIN: u32 = 24;
 
-/// True if a hint compares all words of a shard at once.
+/// True if a hint compares all words of a shard at once, by vector instructions.
 pub(in crate::keyed) const HINTS_ARE_QUICK: bool =
     cfg!(all(target_arch = "x86_64", not(any(loom, shuttle, miri))));
 
@@ -125,7 +125,7 @@ impl Shard {
 
     /// Counts the live words and claims of a tag. `states` is twice the number of different words that one tag can
     /// have. There is no branch, since a branch on a cell cannot be predicted. Out of line, each cell takes five
-    /// instructions. Inline, the compiler would make vectors of the sums of several shards, and each cell would take
+    /// instructions. If this were inlined, the compiler would sum several shards in vectors, and each cell would take
     /// nine.
     #[inline(never)]
     pub(in crate::keyed) fn count(&self, tag: Tag, states: u64) -> u32 {
@@ -140,7 +140,7 @@ impl Shard {
         Self { words: std::array::from_fn(|n| AtomicU64::new(word(n))) }
     }
 
-    /// A copy of the shard as it is now. For a shard that no other thread has a reference to.
+    /// A copy of the shard as it is now. The caller ensures that no other thread has a reference to the shard.
     pub(in crate::keyed) fn copy(&self) -> Self {
         // The loads happen one after the other but show one moment, since no other thread writes meanwhile.
         Self::holding(self.header(), std::array::from_fn(|cell| self.load(cell)))
@@ -201,7 +201,7 @@ pub(in crate::keyed) enum Missed {
 
 impl Shard {
     /// Returns the word that a hint of `tag` names, and its cell, if `is_found` accepts the word and the header that
-    /// dates it. Lock-free: each turn means that another thread has installed or advanced something.
+    /// dates it. Lock-free: each further turn means that another thread has begun an install or published a floor.
     #[inline(always)]
     pub(in crate::keyed) fn read(
         &self,
@@ -229,7 +229,7 @@ impl Shard {
         }
     }
 
-    /// Loads the header after a word that it is to date. `before` was loaded before the word.
+    /// Loads, after a word, the header that dates it. `before` was loaded before the word.
     #[inline(always)]
     pub(in crate::keyed) fn header_behind_word(&self, before: Header) -> Header {
         // The word may have been written under a floor that was published after `before` was loaded.
@@ -261,9 +261,9 @@ impl Shard {
         self.alike(tag, state_bits).first()
     }
 
-    /// The cells whose words may be live words of a tag: those with the same topmost bits, as many as the narrowest tag
-    /// has. A word of another tag has the same topmost bits once in 2^24. It then hides the key's own word, and the key
-    /// is decided the slow way.
+    /// The cells whose words may be live words of a tag. Only as many of the tag's topmost bits are compared as the
+    /// narrowest tag has. A word of another tag has the same topmost bits once in 2^24. It then hides the key's own
+    /// word, and the key is decided the slow way.
     #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
     #[inline(always)]
     fn alike(&self, tag: Tag, _: u32) -> CellMask {
@@ -275,7 +275,7 @@ impl Shard {
                 // Copy the tag's bits to all four parts of a vector.
                 "movd {tags}, {tag:e}",
                 "pshufd {tags}, {tags}, 0",
-                // Take the upper halves of four words, and then of the four others.
+                // Take the upper halves of four words, and then of the other four.
                 "movaps {low}, [{line}]",
                 "shufps {low}, [{line} + 16], 0xdd",
                 "movaps {high}, [{line} + 32]",
@@ -322,8 +322,8 @@ impl Shard {
     fn equal(&self, value: u64, lowest: u32) -> CellMask {
         let equal: u32;
         // SAFETY: this reads the 64 bytes of the shard, which are aligned to 64, by loads that every x86-64 has, and
-        // writes nothing. Other threads may write those bytes meanwhile, as atomics. To the machine these loads are
-        // like an atomic's, and the compiler assumes nothing about the loaded bits.
+        // writes nothing. Other threads may write those bytes meanwhile, by atomic operations. To the machine these
+        // loads are like an atomic's, and the compiler assumes nothing about the loaded bits.
         unsafe {
             core::arch::asm!(
                 // Copy the value to both halves of a vector, so that one instruction compares two words.

@@ -10,7 +10,7 @@ use crate::sync::{Ordering, Tally};
 // lines together take a kilobyte per table.
 const STRIPES: usize = 8;
 
-/// Counts of events off the hot path. A hit counts nothing.
+/// Counts of events off the hot path. A hit is not counted.
 #[derive(Debug, Default)]
 pub(in crate::keyed) struct Tallies {
     stripes: [CachePadded<Stripe>; STRIPES],
@@ -26,8 +26,7 @@ pub(in crate::keyed) struct Stripe {
 
 impl Tallies {
     fn stripe(&self, shard: usize) -> &Stripe {
-        // The stripe follows from the shard, which is known, and not from the thread, whose number
-        // would have to be looked up.
+        // The stripe is chosen by the shard, which is known here. A thread's number would have to be looked up first.
         &self.stripes[shard % STRIPES]
     }
 

@@ -1,4 +1,4 @@
-//! How far the marks of a spill reach.
+//! How far ahead the marks of a spill reach.
 
 use crate::keyed::memory::shard::GRANULE_BITS;
 use crate::keyed::quotas::book::Book;

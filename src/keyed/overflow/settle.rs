@@ -1,21 +1,21 @@
-//! The spill of a table of several quotas: how its words follow a change of a quota.
+//! How the words of the spill follow a change of a quota, in a table of several quotas.
 //!
 //! In a table of several quotas each tier has a part of the cells to itself, as large as the parts of the others. So a
 //! flood in one tier takes nothing from another, and the cells of a key are all counted in quotas of its tier. A cell's
-//! word has the index of its quota, as the table's own words do, and the numbers are found by it in the same [`Book`].
-//! The same rules hold. A request charges only words of the quota that it is decided by, each by a compare-and-swap
-//! from the exact word. A change brings every cell of its tier over before it returns, and a request that meets a cell
-//! before the change brings it over itself ([`Spill::settled`]). So admissions under the old quota have charged all of
-//! a key's cells before any of these was brought over, and admissions under the new quota charge all of them
-//! afterwards. Across a change each cell holds no less than a word of the key's own would, so the bound of
-//! `algorithm/rebase.rs` holds for the spill, too.
+//! word has the index of its quota, as the table's own words do, and the index leads to the numbers in the same
+//! [`Book`]. The rules are also those of the table's own words. A request charges only words of the quota that it is
+//! decided by, each by a compare-and-swap from the exact word. A change brings every cell of its tier over to the new
+//! quota before it returns, and a request that meets a cell before the change brings it over itself
+//! ([`Spill::settled`]). So admissions under the old quota have charged all of a key's cells before any of these was
+//! brought over, and admissions under the new quota charge all of them afterwards. Across a change each cell holds no
+//! less than a word of the key's own would, so the bound of `algorithm/rebase.rs` holds for the spill, too.
 //!
 //! A mark must outlast a change after which a debt drains more slowly. Under no quota of a table does a debt take
 //! longer than eight epochs to drain (`layout/shared.rs`). So a mark reaches sixteen epochs beyond its charge
 //! ([`REACH_EPOCHS`]), and is written before the charge. A change first raises every mark that lies beyond it to
-//! sixteen epochs beyond the change. So each charge that is left at a change has a mark that outlasts it. Either this
-//! change or an earlier one has met the mark, or the charge is so recent that its own sixteen epochs cover the eight
-//! after the change.
+//! sixteen epochs beyond the change. So every charge that has not drained at a change has a mark that outlasts the
+//! charge. Either this change or an earlier one has raised the mark, or the charge is so recent that its own sixteen
+//! epochs cover the eight after the change.
 
 use crate::sketch::Places;
 use crate::sync::Ordering;
@@ -26,11 +26,12 @@ use crate::keyed::quotas::book::{Book, Lane, Page};
 use super::store::{Spill, SpillWords};
 
 impl Spill {
-    /// Brings the cells of a key over to the quota in force, and returns that quota. Until a change has written the
-    /// instant at which it replaced the old quota, the old one counts as in force: the cells' words lead to its
-    /// numbers, as the table's words do. So no thread waits for one that changes a quota.
+    /// Brings the cells of a key over to the quota in force, and returns that quota. The old quota counts as in force
+    /// until a change has written the instant at which it replaced it. Until then the cells' words lead to the old
+    /// numbers, as the table's words do. So no thread waits for a thread that changes a quota.
     pub(in crate::keyed) fn settled(&self, book: &Book, places: &Places) -> Lane {
-        // A change of the same tier does not stop this: each cell is brought over by the thread that comes first.
+        // A change of the same tier may do this at the same time: each cell is brought over by the thread that comes
+        // first.
         let mut lane = None;
         // All cells are brought over, so that the request finds them in one quota: the quota of the last cell that was
         // read.
@@ -42,13 +43,13 @@ impl Spill {
         lane.unwrap_or_else(|| book.in_force(0))
     }
 
-    /// Raises the marks, as the first step of a change of a tier's quota at this instant.
+    /// Raises the marks. This is the first step of a change of a tier's quota at this instant.
     pub(in crate::keyed) fn raise_marks(&self, changed_ns: u64) {
-        // A single quota never changes.
+        // The quota of a table of one quota never changes.
         let SpillWords::Several { reach_ns } = self.words else { return };
         for mark in &self.marks {
             // Relaxed: a mark that this change does not see reaches far enough, see the header. A mark that was written
-            // before the last change brought the cell over is seen, since the right to change has passed from that
+            // before the previous change brought the cell over is seen, since the right to change has passed from that
             // change to this one. A mark at or before this change stands for no charge that still matters, so it need
             // not outlast the change.
             if mark.load(Ordering::Relaxed) > changed_ns {
@@ -60,25 +61,24 @@ impl Spill {
     /// Brings every cell of a tier over to the quota in force, so that none carries the index that a change has
     /// retired. It waits for no thread.
     pub(in crate::keyed) fn settle_tier(&self, book: &Book, tier: u16) {
-        // Only cells of this tier are touched, so a request in another tier meets no work of this change.
+        // Only cells of this tier are touched, so a request in another tier does not collide with this change.
         let first = usize::from(tier) * self.part();
         for place in points::brought_over(first..first + self.part()) {
             self.settle_cell(book, place);
         }
     }
 
-    /// Lock-free: a turn of the loop that does not end it means that another thread has charged the cell or brought it
-    /// over.
+    /// Lock-free: if the loop repeats, this means that another thread has charged the cell or brought it over.
     fn settle_cell(&self, book: &Book, place: usize) -> Lane {
         loop {
-            // The index is in the word, so the numbers are read after the word, as in `price`.
+            // The word has the index of its quota, so the numbers are read after the word, as in `price`.
             let word = self.cells.word(place);
             let index = book.index_of_spilled(word);
             match book.page_of(index) {
                 // The cell was brought over already, or was never counted in another quota.
                 Some(Page::InForce(lane)) => return lane,
-                // The word is carried over the change. If the CAS fails, the cell has been charged or brought over, and
-                // is read again.
+                // The word is carried over to the new quota. If the CAS fails, another thread has charged the cell or
+                // brought it over, and the cell is read again.
                 Some(Page::Retired { old, at_ns, new }) => {
                     // The word is read in the ticks of the replaced quota, and written in those of the new one.
                     let lenses =

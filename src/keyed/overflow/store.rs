@@ -21,8 +21,8 @@ use crate::keyed::quotas::book::{Book, Lane};
 
 use super::reach::reach_ns;
 
-/// The cells of a key in the sketch. One cell would be enough for a flood of keys that come once. With two cells, a few
-/// keys that spend all their units cause hardly any denials of other keys: see the measurements in
+/// The cells of a key in the sketch. One cell per key would be enough for floods of keys that come once. With two
+/// cells, a few keys that spend all their units cause hardly any denials of other keys: see the measurements in
 /// `tests/spill/flood.rs`.
 const ROWS_OF_SKETCH: usize = 2;
 
@@ -30,14 +30,14 @@ const ROWS_OF_SKETCH: usize = 2;
 /// table's memory.
 const CELLS_PER_SHARD: usize = 1;
 
-/// The fewest cells of a row, for all tiers together. In a tiny table, where an eighth would be next to nothing, they
-/// take 1 KiB in all.
+/// The fewest cells of a row, for all tiers together. In a tiny table, an eighth of whose memory would be next to
+/// nothing, the cells take 1 KiB in all.
 const CELLS_PER_ROW_MIN: usize = if cfg!(loom) { 2 } else { 64 };
 
-/// The shards that share a mark: few enough to tell full regions from others. The marks take 1/512 of the table's
-/// memory.
-// While a mark lies ahead, each install in its 64 shards reads two cells of the sketch, mostly for nothing. But with a
-// mark for each shard the marks would be an eighth of the table.
+/// The number of shards that share a mark. They are few, so that full regions have marks of their own. The marks take
+/// 1/512 of the table's memory.
+// While a mark lies ahead of now, each install in its 64 shards reads two cells of the sketch, mostly for nothing. But
+// one mark per shard would take an eighth of the table's memory.
 const SHARDS_PER_MARK: usize = 64;
 
 /// A sketch for keys that have no cell.
@@ -80,8 +80,8 @@ pub(in crate::keyed) struct Asked<'a> {
 
 /// True if a sketch can keep the bound of a policy.
 pub(in crate::keyed) fn can_spill(policy: &Policy) -> bool {
-    // A window that opens with its first request has a start for each key, but a cell that keys share has one start. A
-    // log has no word to share.
+    // A window that opens with its first request starts at another time for each key, but a cell that keys share has
+    // one start only. A log has no word to share.
     let is_apart =
         matches!(policy.algorithm(), Algorithm::FixedWindowFromFirst | Algorithm::SlidingLog);
     !is_apart && policy.at_limit().is_plain()
@@ -108,12 +108,12 @@ impl Spill {
         book: &Book,
         shards: usize,
     ) -> Result<Option<Self>, BuildError> {
-        // The cells of a spill are shared by keys that would have different quotas.
+        // Keys that share a cell could have different quotas.
         if book.takes_own() {
             return Ok(None);
         }
         let tiers = book.tiers();
-        // `None` as soon as the words of one tier do not fit: then there is no spill at all.
+        // This is `None` if the words of one tier do not fit. Then there is no spill at all.
         let lenses: Option<Vec<Lens>> = (0..tiers).map(|tier| book.lens_of(tier)).collect();
         // A spill is made if any tier can use it. Requests in the other tiers are denied when there is no cell.
         let Some(lenses) = lenses.filter(|lenses| lenses.iter().any(Lens::is_shared)) else {
@@ -145,12 +145,12 @@ impl Spill {
         Ok(Self { cells, size, marks: marks.into_boxed_slice(), words })
     }
 
-    /// The sketch of each tier in a table with this number of shards, and the number of its marks; `None` if there is
-    /// no such sketch.
+    /// The size of each tier's sketch in a table with this number of shards, and the table's number of marks; `None` if
+    /// there is no such sketch.
     fn plan(shards: usize, tiers: usize) -> Option<(SketchSize, usize)> {
-        // The number is rounded down, but it is never less than that of a tiny table.
+        // The number of cells is rounded down, but it is never less than the minimum.
         let cells_per_row = (shards * CELLS_PER_SHARD / ROWS_OF_SKETCH).max(CELLS_PER_ROW_MIN);
-        // Each tier has an equal part, of one cell at least, however many keys it may have.
+        // Each tier has an equal part of each row, and at least one cell, however many keys it may have.
         let size = SketchSize::new(ROWS_OF_SKETCH, (cells_per_row / tiers).max(1)).ok()?;
         Some((size, shards.div_ceil(SHARDS_PER_MARK)))
     }
@@ -175,9 +175,10 @@ impl Spill {
     /// The marks, and then the sketch's words, as a snapshot has them.
     ///
     /// A mark is read before the words that it stands for. So if a charge was made before this call, both its mark and
-    /// its words are there. If a charge is made meanwhile, a part of it may be there, which can only deny.
+    /// its words are there. If a charge is made during this call, a part of it may be there, which can only lead to
+    /// denials.
     pub(in crate::keyed) fn words(&self) -> impl Iterator<Item = u64> {
-        // Acquire: the words' loads stay behind the marks'.
+        // Acquire: the words are loaded after the marks.
         let marks = self.marks.iter().map(|mark| mark.load(Ordering::Acquire));
         marks.chain(self.cells.words().map(Word::to_bits))
     }
@@ -196,9 +197,9 @@ impl Spill {
         self.cells.fill(|_| next().map(Word::from_bits))?;
         // Under a single quota every word is a valid state: see `restore`.
         let Some(book) = book else { return Ok(None) };
-        // Places are counted through the parts of all tiers, so the quotient is the tier.
+        // Places are numbered through the parts of all tiers, so a place divided by the size of a part is the tier.
         let part = self.part();
-        // A word with the index of another tier's quota, or of none, would be read by the wrong arithmetic.
+        // A word with an index that is not of its own tier would be read by the wrong arithmetic.
         let is_foreign = |(place, word): &(usize, Word)| {
             book.lens_of(place / part).is_none_or(|lens| !lens.reads(*word))
         };
@@ -209,8 +210,8 @@ impl Spill {
     /// The cells of a key. They are the same whichever of its shards is home.
     pub(in crate::keyed) fn places(&self, identity: Identity, second: usize, tier: u16) -> Places {
         // The tag and the shard are parts of hashes that no client can foresee. They are multiplied by odd numbers that
-        // look random, and folded, so that all bits of both affect every bit of these hashes. The home is not among the
-        // inputs. Another key of the tag may have its home in the other unit, and here, too, the two are one key.
+        // look random, and folded, so that all bits of both affect every bit of these hashes. It does not matter which
+        // unit holds the home: two keys with one tag and the same units are one key in the table, and so they are here.
         let lower = lower(identity, second) as u64;
         let hashes =
             [mix(identity.tag.to_bits() ^ GOLDEN, SPREAD[0]), mix(lower ^ SPREAD[0], SPREAD[1])];
@@ -220,12 +221,13 @@ impl Spill {
     }
 
     pub(in crate::keyed) fn mark(&self, identity: Identity, second: usize) -> &AtomicU64 {
-        // In bounds: it is the number of a shard, and the marks are rounded up to cover all shards.
+        // In bounds: `lower` is the number of a shard, and the marks are rounded up to cover all shards.
         &self.marks[lower(identity, second) / SHARDS_PER_MARK]
     }
 
-    /// The quota that the key's cells are counted in, and how they are read. In a table of several quotas the cells
-    /// name it themselves. `None` if the cells have no room for it, which does not happen in a table with a spill.
+    /// The quota that the key's cells are counted in, and how they are read. In a table of several quotas the cells'
+    /// words name the quota. `None` if the words have no room for the quota, which does not happen in a table with a
+    /// spill.
     pub(in crate::keyed) fn lens(
         &self,
         quotas: Quotas<'_>,
@@ -266,17 +268,17 @@ impl Spill {
         lens.surplus(&self.cells, places, Timestamp::from_nanos(at_ns), former)
     }
 
-    /// Decides, and charges if the request is admitted and is to be charged. `None` if one of the key's cells is
+    /// Decides a request. Charges it if it is admitted and asks to be charged. `None` if one of the key's cells is
     /// counted in another quota.
     pub(in crate::keyed) fn decide(&self, lens: &Lens, asked: Asked<'_>) -> Option<SpillTold> {
         let Asked { places, at_ns, ask, .. } = asked;
         let (kernel, at) = (&lens.kernel, Timestamp::from_nanos(at_ns));
         let late = points::lateness(kernel.lateness(ask.now_ns, at_ns));
-        // The first look writes nothing. It is enough for a question and for most denials. A charge decides again, by
-        // the cells as it finds them then.
+        // The first look writes nothing. It is enough for a request that only asks, and for most denials. A charge
+        // decides again, by the cells as it finds them then.
         let held = self.estimate(lens, places, at_ns)?;
         let verb = match ask.verb {
-            // A sketch promises no place in the future: a reservation is admitted if it can be used at once.
+            // A sketch promises no place in the future, so a reservation is admitted only if it can be used at once.
             Verb::Reserve { .. } => Verb::Check,
             verb => verb,
         };
@@ -288,21 +290,23 @@ impl Spill {
             return Some(denied);
         };
         let verdict = Verdict::Allowed;
-        // This is a question, or a charge of nothing.
+        // The request only asks, or it costs nothing.
         if !ask.charge || cost == 0 {
             return Some(SpillTold { verdict, cost: 0, held });
         }
-        // The key's debt after the charge is not known yet, so the mark reaches as far as any quota of the table.
+        // The key's debt after the charge is not known yet, so the mark reaches as far as a debt under any quota of the
+        // table.
         if let SpillWords::Several { reach_ns } = self.words {
             // The mark is written before the charge: see `settle`. If the request is denied after all, the mark is too
             // high, which is harmless.
             note(asked.mark, at_ns, at_ns.saturating_add(reach_ns));
         }
-        // A charge into debt is made whatever the cells hold, so none of them has to decide it.
+        // A charge into debt is made whatever the cells hold, so no cell has to decide it.
         let told = if verb == Verb::Charge {
-            // Each of the key's cells gets the cost, one after the other, up to what it can remember.
+            // The cost is added to the key's cells one after the other, up to the most that a cell can hold.
             if !lens.add(&self.cells, places, at, cost) {
-                // A cell was brought over to a new quota meanwhile. The charges of the other cells can only deny.
+                // A cell was brought over to a new quota meanwhile. The charges that other cells have got by then can
+                // only lead to denials.
                 return None;
             }
             SpillTold { verdict, cost, held: self.estimate(lens, places, at_ns)? }
@@ -314,32 +318,32 @@ impl Spill {
                 (Verdict::Denied, held) => SpillTold { held, ..denied },
             }
         };
-        // Under a single quota the mark follows from the key's debt now, so it is written after the charge. Both orders
-        // are sound: the look that follows begins with a fence, which comes after the mark and the charge. If an
-        // installer reads neither of them, the look sees its claim.
+        // Under a single quota the mark is computed from the key's debt after the charge, so it is written after the
+        // charge. Both orders are sound: the charging thread looks at the key's shards next, after a fence that follows
+        // both writes. If an installer sees neither the mark nor the charge, that look sees its claim.
         if matches!(self.words, SpillWords::One(_)) && told.verdict == verdict {
             note(asked.mark, at_ns, kernel.idle_ns(told.held, at_ns));
         }
         Some(told)
     }
 
-    /// All words as they are at one moment, which no thread could read. Reading them is no step of a model.
+    /// All words as they are at one moment, which no thread could read. A model does not count this reading as a step.
     #[cfg(any(loom, shuttle))]
     pub(in crate::keyed) fn newest(&self) -> impl Iterator<Item = Word> {
         self.cells.newest()
     }
 }
 
-/// Raises a mark: a charge matters until this instant.
+/// Raises a mark to the instant until which a charge matters.
 fn note(mark: &AtomicU64, now_ns: u64, until_ns: u64) {
     // Relaxed, here and below: this thread's next fence and the installer's fence order the mark with the claim (see
-    // the header of `insert/spill.rs`). If the mark is already high enough, the fence of the thread that wrote it does
-    // the same.
+    // the header of `insert/spill.rs`). If the mark is already high enough, the fence of the thread that wrote it
+    // orders it.
     if points::raises_mark(mark.load(Ordering::Relaxed) < until_ns) {
-        // It is raised by a quarter more, so that not every charge writes it. The excess only costs a look at the
-        // sketch.
+        // The mark is raised by a quarter more than needed, so that not every charge writes it. The excess only costs a
+        // look at the sketch.
         let more_ns = until_ns.saturating_sub(now_ns) / 4;
-        // The mark only grows, so a thread that comes late with a lower one changes nothing.
+        // A mark never falls, so a thread that comes late with a lower instant changes nothing.
         mark.fetch_max(until_ns.saturating_add(more_ns), Ordering::Relaxed);
     }
 }
@@ -348,16 +352,16 @@ fn note(mark: &AtomicU64, now_ns: u64, until_ns: u64) {
 /// (FIPS 180-4, 5.3.5).
 const SPREAD: [u64; 2] = [0x6a09_e667_f3bc_c909, 0xbb67_ae85_84ca_a73b];
 
-/// The lens of a sketch for one quota. It reads words by the arithmetic of the table's own words, if 64 bits have room
-/// for that until the latest time. Then a state that is carried over need not be rounded.
+/// The lens of a sketch for one quota. It uses the arithmetic of the table's own words, if that arithmetic fits into 64
+/// bits until the latest time. Then a state that moves between the table and the sketch is not rounded.
 fn sole(policy: Policy, layout: &Layout) -> Result<Lens, BuildError> {
-    // The finest arithmetic that 64 bits have room for until the latest time.
+    // This is the finest arithmetic that fits into 64 bits until the latest time.
     let whole = Meter::new(policy)?;
     let has_room = match (&whole.kernel, &layout.kernel) {
         (Kernel::Gcra(finest), Kernel::Gcra(own)) => own.unit_ticks() <= finest.unit_ticks(),
         _ => layout.count_bits <= whole.fields.count_bits,
     };
-    // This is the table's own arithmetic: a state that moves between a cell and the sketch keeps its value.
+    // With the table's own arithmetic, a state that moves between a cell and the sketch keeps its value.
     Ok(if has_room {
         Lens::sole(layout.kernel, Fields { count_bits: layout.count_bits })
     } else {

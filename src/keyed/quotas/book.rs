@@ -1,26 +1,26 @@
-//! [`Book`]: the quotas of a table in which each word names its quota by an index.
+//! [`Book`]: the quotas of a table whose words name their quota by an index.
 //!
 //! Callers name a *tier*. An *index* is the place of a quota's numbers in the book. A change of a tier's quota takes an
-//! index that no word carries, writes the new numbers there, and only then turns the tier to it. So the numbers under
-//! an index never change while a word carries the index, and a thread that reads a word and then the numbers reads
-//! those of one quota.
+//! index that no word carries, writes the new numbers there, and only then points the tier to this index (it *turns*
+//! the tier). So the numbers under an index never change while a word carries the index, and a thread that reads a word
+//! and then the numbers reads those of one quota.
 //!
 //! # Which threads may read numbers that are being written
-//! A thread can find half-written numbers only if the word that it read has been replaced meanwhile. Words are
-//! written `Release` and loaded `Acquire` (`shard.rs`), and a thread that writes a word has read the numbers of its
-//! index before. So a thread that reads the word sees these numbers, too. The numbers of an index are written again
-//! only after every word with it has been replaced. So a thread that finds numbers half written has an old word. It
-//! notices this by the version of the entry, which is odd while the numbers are written, and then looks for the key
-//! again. A thread that has read old numbers completely either does a CAS, which fails, or loads the word a second
-//! time: see `price.rs`.
+//! A thread can find half-written numbers only if the word that it read has been replaced meanwhile. Words are written
+//! `Release` and loaded `Acquire` (`shard.rs`), and a thread that writes a word has read the numbers of its index
+//! before. So a thread that reads the word sees these numbers, too. The numbers of an index are written again only
+//! after every word with it has been replaced. So a thread that finds numbers half written has read a word that is gone
+//! by now. It notices this by the version of the entry, which is odd while the numbers are written, and then looks for
+//! the key again. A thread that has read all of the old numbers also notices that they are old: it either tries a CAS,
+//! which fails, or loads the word a second time. See `price.rs`.
 //!
 //! # When an index is free again
-//! An index is free at the end of the change that retired it. Before it returns, the change itself replaces every word
-//! with the old index and vacates every claim. No such word can come back: a charge replaces the exact word that it
-//! read, and an install reads its tier's index after its claim, with a fence in between. The change also has a fence,
-//! between the turn to the new index and the look at the cells. So either the install sees the new index or the change
-//! sees the claim. So the index can be used again before the charges under the old quota have drained, since no word is
-//! left in its ticks. Only one change at a time is possible: a second change is refused
+//! An index is free at the end of the change that retired it. Before the change returns, it replaces every word with
+//! the old index and vacates every claim. No such word can come back: a charge replaces the exact word that it read,
+//! and an install reads its tier's index after its claim, with a fence in between. The change also has a fence, after
+//! it has turned the tier to the new index and before it looks at the cells. So either the install sees the new index
+//! or the change sees the claim. So the index can be used again before the charges under the old quota have drained,
+//! since no word is left in its ticks. Only one change at a time is possible: a second change is refused
 //! ([`ChangeError::Busy`](crate::ChangeError::Busy)) and does not wait.
 
 mod changing;
@@ -44,18 +44,18 @@ use numbers::{Named, QuotaNumbers, Start, index_of};
 use own::{OwnQuotas, QuotaId, Void};
 
 /// The number of tiers that a table may have.
-// There are twice as many indices, which take five bits and leave 58 bits for tag and state.
+// There are twice as many indices as tiers. So an index takes five bits at most, and leaves 58 bits for tag and state.
 pub(in crate::keyed) const TIERS_MAX: usize = 16;
 
-/// The least number of indices. An index is taken again after this many changes at the earliest. Models have fewer,
-/// since loom explores all of them.
+/// The least number of indices. It is also the least number of changes after which an index is used again. Models have
+/// fewer indices, since loom explores all of them.
 // With two indices, a thread that sleeps during two changes could find another quota under its index. With four, it
 // would have to sleep during four changes, and then find a word with the same bits (`price`).
 const INDICES_MIN: usize = if cfg!(loom) { 2 } else { 4 };
 
 /// Twice as many indices as tiers, so that a change finds a free one.
 pub(in crate::keyed) fn indices_for(tiers: usize) -> usize {
-    // It is a power of two, so that the bits of an index are never out of range.
+    // The number is a power of two, so whatever bits stand in the index of a word, they name an entry.
     (2 * tiers).max(INDICES_MIN).next_power_of_two()
 }
 
@@ -69,18 +69,17 @@ pub(in crate::keyed) fn index_bits_for(tiers: usize) -> u32 {
 pub(in crate::keyed) struct Book {
     shared: Shared,
     entries: Box<[QuotaNumbers]>,
-    /// For each index, the policy of its quota. No decision looks at it.
+    /// For each index, the policy of its quota. No decision reads it.
     named: Box<[Named]>,
-    /// For each index, the policy under which a surplus of its words was spent. Only a change and a snapshot look at
-    /// it.
+    /// For each index, the policy under which a surplus of its words was spent. Only a change and a snapshot read it.
     former_named: Box<[Named]>,
     /// For each tier, the index of the quota in force.
     turned_to: Box<[AtomicU64]>,
     /// 1 while a quota is being changed, else 0.
     changing: AtomicU64,
-    /// The latest instant at which a quota was replaced. Only a change looks at it.
+    /// The latest instant at which a quota was replaced. Only a change reads it.
     latest_ns: AtomicU64,
-    /// The quotas that callers bring along, if the keys of this book have quotas of their own and no tiers.
+    /// The quotas that callers bring along with requests, if this is a book of such quotas and not of tiers.
     own: Option<OwnQuotas>,
 }
 
@@ -105,7 +104,7 @@ pub(in crate::keyed) enum Quotas<'t> {
     Several(&'t Book),
 }
 
-/// The entry of the book for a word.
+/// What the book says about the quota of a word.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::large_enum_variant, reason = "read on the stack and handed on: nothing keeps one")]
 pub(in crate::keyed) enum Page {
@@ -118,12 +117,12 @@ pub(in crate::keyed) enum Page {
 impl Book {
     /// A book of tiers with these quotas and layouts: at least one, at most [`TIERS_MAX`].
     pub(in crate::keyed) fn new(shared: Shared, quotas: &[(Policy, Layout)]) -> Self {
-        // Tier n has index n, until it is changed.
+        // Tier n has index n until its quota is changed.
         let indices = (0..quotas.len()).map(|index| (index, None));
         Self::turned(shared, quotas, &indices.collect::<Vec<_>>(), 0)
     }
 
-    /// A book whose tiers are turned to these indices, each with the quota under which a surplus of its words was
+    /// A book whose tiers have these indices. With each index comes the quota under which a surplus of its words was
     /// spent. All indices are below [`indices_for`], and no two are alike. The last change of a quota was at
     /// `latest_ns`.
     pub(in crate::keyed) fn turned(
@@ -145,14 +144,15 @@ impl Book {
         book
     }
 
-    /// A book with `places` places for quotas that callers bring along. Keys without such a quota are under this quota.
+    /// A book with `places` places for quotas that callers bring along. Keys whose callers bring no quota are under the
+    /// quota given here.
     pub(in crate::keyed) fn of_own(
         shared: Shared,
         (policy, layout): (&Policy, &Layout),
         places: usize,
     ) -> Self {
-        // Each place is treated as a tier that is never turned to another index. Only the policy of the limiter's own
-        // quota is named, so there is one name.
+        // Each place is treated as a tier whose index never changes. Only the policy of the limiter's own quota is
+        // kept, so `named` has one entry.
         let mut book = Self::blank(shared, [places, 1], 0..places, 0);
         let quota = NewQuota { policy, code: &Shared::code(layout), rules: &layout.rules };
         book.entries[0].write(&book.named[0], 0, quota, Start::default(), || ());
@@ -160,14 +160,14 @@ impl Book {
         book
     }
 
-    /// A book with `count` entries and `names` names, and no quotas.
+    /// A book with `count` entries and room for `names` policies, and no quotas.
     fn blank(
         shared: Shared,
         [count, names]: [usize; 2],
         turned_to: impl Iterator<Item = usize>,
         latest_ns: u64,
     ) -> Self {
-        // There is an entry for each index that the bits can hold, so every word's index is within the book.
+        // There is an entry for each index that a word's bits can hold, so every word's index is within the book.
         let entries = (0..count).map(|_| QuotaNumbers::vacant()).collect();
         let names = || (0..names).map(|_| std::array::from_fn(|_| AtomicU64::new(0))).collect();
         let (named, former_named): (Box<[Named]>, Box<[Named]>) = (names(), names());
@@ -202,16 +202,16 @@ impl Book {
     }
 
     pub(in crate::keyed) fn tiers(&self) -> usize {
-        // Quotas that callers bring along are no tiers.
+        // A book of quotas that callers bring along has one tier, the limiter's own quota.
         if self.takes_own() { 1 } else { self.turned_to.len() }
     }
 
-    /// The places of a book: as many as its index can name.
+    /// The number of places of a book: as many as an index can name.
     pub(super) fn places(&self) -> usize {
         self.entries.len()
     }
 
-    /// Writes a quota in a place that this thread has taken. `also` writes the numbers that are kept beside it.
+    /// Writes a quota in a place that this thread has taken. `also` writes the numbers that are kept beside the quota.
     pub(super) fn write_own(&self, place: usize, quota: NewQuota<'_>, also: impl FnOnce()) {
         let unnamed: Named = std::array::from_fn(|_| AtomicU64::new(0));
         self.entries[place].write(&unnamed, place, quota, Start::default(), also);
@@ -239,10 +239,10 @@ impl Book {
         self.shared
     }
 
-    /// The quota in force for a tier. A tier beyond the last has the quota of the last tier. In a book of own quotas
-    /// the caller has pinned the place.
+    /// The quota in force for a tier. A tier beyond the last has the quota of the last tier. In a book of own quotas,
+    /// `tier` is a place that the caller has pinned.
     pub(in crate::keyed) fn in_force(&self, tier: usize) -> Lane {
-        // There is a first tier, since a book is made of one at least.
+        // There is a first tier, since a book is made with at least one.
         let turned_to = &self.turned_to[tier.min(self.turned_to.len() - 1)];
         loop {
             // Acquire: pairs with the Release of `turn`, after the numbers were written.
@@ -250,15 +250,15 @@ impl Book {
             if let Some((layout, _)) = self.read(index) {
                 return self.lane(layout, index);
             }
-            // The numbers are being written, so the tier has been turned to another index meanwhile. Lock-free: a whole
-            // change has ended since.
+            // The numbers are being written, so the tier has been turned to another index meanwhile. Lock-free: the
+            // loop repeats only if a whole change has ended since the index was read.
         }
     }
 
     /// The rules of the quota in force for a tier.
     pub(in crate::keyed) fn rules_of(&self, quota: QuotaId) -> Rules {
-        // Quotas that callers bring along have no rules. Besides, only a thread that has pinned their place may read
-        // their numbers.
+        // Quotas that callers bring along have no rules. Besides, their numbers may be read only by a thread that has
+        // pinned the place.
         if self.takes_own() {
             Rules::default()
         } else {
@@ -271,32 +271,32 @@ impl Book {
         self.page_of(self.index(word.to_bits()))
     }
 
-    /// [`page`](Self::page) for a word that carries this index.
+    /// Like [`page`](Self::page), for a word that carries this index.
     pub(in crate::keyed) fn page_of(&self, index: usize) -> Option<Page> {
-        // `None` means that a change writes there, so the word that led here has been replaced.
+        // `None` means that a change is writing this entry, so the word that led here has been replaced.
         let (layout, tier) = self.read(index)?;
         Some(match self.entries[index].retired_ns() {
             None => Page::InForce(self.lane(layout, index)),
-            // The quota is retired, so its tier has been turned before, and the numbers of both quotas are whole.
+            // The quota is retired. Its tier was turned before that, so the numbers of both quotas are whole.
             Some(at_ns) => Page::Retired { old: layout, at_ns, new: self.in_force(tier) },
         })
     }
 
-    /// The numbers of a live word's quota, if the quota is in force without rules and the word is not gone. It is
-    /// [`page`](Self::page) for the path of nearly every decision.
+    /// The numbers of a live word's quota, if the quota is in force without rules and the word is not gone. Nearly
+    /// every decision takes this path instead of [`page`](Self::page).
     #[inline(always)]
     pub(in crate::keyed) fn coded_of(&self, word: TableWord) -> Option<Coded> {
         let entry = &self.entries[self.index(word.to_bits())];
-        // `None` is as in `page_of`. The tier is not needed, because the word was found by its key's tag, which depends
-        // on the tier.
+        // `None` means the same as in `page_of`. The tier is not needed, because the word was found by its key's tag,
+        // which depends on the tier.
         let (code, _) = entry.read()?;
         // A word of a retired quota has to be re-based first, and rules need more than the numbers: both take the slow
         // way.
         entry.is_plainly_in_force().then_some(code)
     }
 
-    /// [`coded_of`](Self::coded_of) for a request under a quota. Also returns `None` if the word is counted in another
-    /// quota.
+    /// Like [`coded_of`](Self::coded_of), for a request under a quota. Also returns `None` if the word is counted in
+    /// another quota.
     #[inline(always)]
     pub(in crate::keyed) fn coded_for(&self, word: TableWord, quota: QuotaId) -> Option<Coded> {
         let index = self.index(word.to_bits());
@@ -308,10 +308,10 @@ impl Book {
     }
 
     /// Keeps the numbers of the policy under which a surplus of this index's words was spent. Only a build or a change
-    /// calls it.
+    /// calls this.
     fn name_former(&self, index: usize, numbers: [u64; NUMBERS]) {
-        // Relaxed: only a thread with the right to change reads it. Models leave this out, as they do the writes of
-        // `named`.
+        // Relaxed: only a thread with the right to change reads it. Models leave these writes out, and those of
+        // `named`, too.
         if !cfg!(loom) {
             for (number, value) in self.former_named[index].iter().zip(numbers) {
                 number.store(value, Ordering::Relaxed);
@@ -327,13 +327,13 @@ impl Book {
         (self.former(index).flatten(), numbers)
     }
 
-    /// The quota under which a surplus of this index's words was spent, if any; `None` if the numbers are being
-    /// written.
+    /// The quota under which a surplus of this index's words was spent, if any. The outer `None` means that the numbers
+    /// are being written.
     pub(in crate::keyed) fn former(&self, index: usize) -> Option<Option<Former>> {
         self.entries[index].former()
     }
 
-    /// [`former`](Self::former) for the index that is among a word's own bits.
+    /// Like [`former`](Self::former), for the index that is among a word's own bits.
     pub(in crate::keyed) fn former_of(&self, own: OwnBits) -> Option<Option<Former>> {
         self.former(self.index(own.to_bits()))
     }
@@ -377,40 +377,41 @@ impl Book {
         self.index(word.to_bits()) == index
     }
 
-    /// True if some tier is turned to the index of a live word. It is no step of a model.
+    /// True if some tier is turned to the index of a live word. A model does not count this as a step.
     #[cfg(any(loom, shuttle))]
     pub(in crate::keyed) fn is_in_force(&self, word: TableWord) -> bool {
         self.is_index_in_force(self.index(word.to_bits()))
     }
 
-    /// True if some tier is turned to this index. It is no step of a model.
+    /// True if some tier is turned to this index. A model does not count this as a step.
     #[cfg(any(loom, shuttle))]
     pub(in crate::keyed) fn is_index_in_force(&self, index: usize) -> bool {
         self.turned_to.iter().any(|turned_to| index_of(turned_to.newest()) == index)
     }
 
-    /// The index in a word's bits. It is below the number of entries, which is a power of two, whatever the word is.
+    /// The index in a word's bits. Whatever the word is, the index is below the number of entries, which is a power of
+    /// two.
     #[inline(always)]
     fn index(&self, bits: u64) -> usize {
-        // The tag stands above the index, and the mask takes it away.
+        // The tag stands above the index, and the mask removes the tag.
         index_of(bits >> self.shared.index_shift()) & (self.entries.len() - 1)
     }
 
-    /// The index that a word of the spill's sketch carries in its top bits. It is below the number of entries, which is
-    /// the power of two that these bits can count.
+    /// The index that a word of the spill's sketch carries in its top bits. The index is below the number of entries:
+    /// its bits can count just as many.
     pub(in crate::keyed) fn index_of_spilled(&self, word: Word) -> usize {
         let bits = u64::BITS - self.entries.len().ilog2();
         index_of(word.to_bits() >> bits)
     }
 
-    /// How the words of the spill's sketch are divided for a quota; `None` if they have no room for it.
+    /// How the words of the spill's sketch are divided for a quota; `None` if the words have no room for the quota.
     pub(in crate::keyed) fn lens(&self, layout: &Layout, own: OwnBits) -> Option<Lens> {
         let fields = Fields { count_bits: layout.count_bits };
         // The sketch's words have no tag: the index, as a number, stands in their top bits.
         let (index, bits) =
             (own.to_bits() >> self.shared.index_shift(), self.entries.len().ilog2());
         let lens = Lens::fitting(layout.kernel, fields, index, bits)?;
-        // Keys that share cells would also share their denials.
+        // A quota with rules counts denials or penalties, which keys that share a cell would share.
         Some(if layout.rules.are_none() { lens } else { lens.of_one_key() })
     }
 
@@ -421,7 +422,7 @@ impl Book {
     /// An index as it stands in a word.
     #[inline(always)]
     pub(in crate::keyed) fn bits_of(&self, index: usize) -> OwnBits {
-        // It is below the number of entries, so it stays within the bits that the index has.
+        // The index is below the number of entries, so it fits in its field.
         OwnBits::from_bits((index as u64) << self.shared.index_shift())
     }
 
@@ -436,10 +437,10 @@ impl Book {
         Some((self.shared.of_code(code, rules), tier))
     }
 
-    /// True if a charge was made since the quota of a word's index came into force. (An equal quota may have been in
-    /// force earlier, with another quota in between.) The answer is right if the word has not been replaced: see
-    /// `price.rs`. A charge at the very instant of the change may have been made under the earlier quota. Then the
-    /// quota in between was in force for no time, and nothing has drained under it. In a book of own quotas the charges
+    /// True if a charge was made after the quota of a word's index last came into force. (The same quota may also have
+    /// been in force earlier, before another one.) The answer is right if the word has not been replaced: see
+    /// `price.rs`. A charge at the very instant of the change may have been made under the earlier quota. This does no
+    /// harm: no time has passed since, so nothing has drained under another quota. In a book of own quotas the charges
     /// in `void` are excluded.
     pub(in crate::keyed) fn is_of(&self, own: OwnBits, charge: &View, void: Void) -> bool {
         let (charged_ns, index) = (charge.at_ns.max(charge.now_ns), self.index(own.to_bits()));

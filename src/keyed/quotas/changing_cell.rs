@@ -4,9 +4,9 @@
 //! book (`book.rs`). The word belongs to no key, so there is no tag and no floor, and its time never wraps.
 //!
 //! # Why this is no property of every limiter
-//! A decision of a limiter with a fixed quota takes some forty instructions, and knows its numbers before it has seen
-//! the word. Here a decision must first load the word, then find the numbers, and load the word again. This takes ten
-//! more loads, and the time has fewer bits because of the index. Users with a fixed quota should not pay for this.
+//! A limiter with a fixed quota decides in some forty instructions, and has the quota's numbers before it loads the
+//! word. Here a decision must first load the word, then find the numbers, and load the word again. This takes ten more
+//! loads, and the time has fewer bits because of the index. Users with a fixed quota should not pay for this.
 //!
 //! # Orderings
 //! The word is loaded `Acquire` and written `Release`, unlike that of a [`Cell`](crate::cell::Cell): a thread that sees
@@ -37,7 +37,7 @@ pub(crate) struct ChangingCell {
     book: Book,
 }
 
-/// A word, and its state under the quota in force, seen from `at_ns`.
+/// A word that has been read, and its state at `at_ns` under the quota in force.
 #[derive(Clone, Copy)]
 struct Read<'a> {
     book: &'a Book,
@@ -49,7 +49,7 @@ struct Read<'a> {
 }
 
 impl Read<'_> {
-    /// The word with this state, and with these bits of its own.
+    /// The word with the state `held` and the own bits `own`.
     fn with(&self, own: OwnBits, held: Held) -> TableWord {
         let ruled = self.layout.ruled();
         self.layout.live(own, held, &ruled, ruled.moment(self.at_ns))
@@ -94,14 +94,14 @@ impl<'a> Slot<Read<'a>> for ChangingCell {
     }
 }
 
-/// The time, but no later than the latest time that words of both quotas can hold. From then on the clock stands still,
-/// so that every time fits in its word.
+/// The time, cut to the latest time that words of both quotas can hold. After that time the clock stands still for
+/// them, so that every time fits in a word.
 fn told_by_both(now: Timestamp, [one, other]: [&Kernel; 2]) -> u64 {
     now.as_nanos().min(one.latest_ns()).min(other.latest_ns())
 }
 
 impl ChangingCell {
-    /// The policy is [`plain`](crate::change::plain).
+    /// Makes the word of a limiter whose policy is [`plain`](crate::change::plain).
     pub(crate) fn new(policy: Policy) -> Result<Self, ChangeError> {
         let shared = Shared::alone(index_bits_for(1));
         let state_bits = shared.index_shift();
@@ -134,19 +134,19 @@ impl ChangingCell {
         let at_ns = changing.instant(told_by_both(now, [&replaced, kernel]));
         let quota = NewQuota { policy: &policy, code: &code, rules };
         let retired = changing.turn(0, quota, at_ns);
-        // Any thread that writes the word may bring it over to the new quota. If none has, the change does. Lock-free:
-        // the loop repeats only if another thread has changed the word.
+        // Any thread that writes the word brings it over to the new quota. If no thread has done so, the change does.
+        // Lock-free: the loop repeats only if another thread has changed the word.
         loop {
             let read = self.read(Timestamp::from_nanos(at_ns));
             let is_current = !self.book.has_index(read.word, retired);
-            // Another thread has brought the word over, or this thread has now.
+            // The word is in the new quota: another thread brought it over, or this thread has just done so.
             if points::keeps_ticks(is_current) || self.write(&read, read.held) {
                 return Ok(());
             }
         }
     }
 
-    /// The word and its state under the quota in force, seen from `now`.
+    /// Reads the word, and its state at `now` under the quota in force.
     fn read(&self, now: Timestamp) -> Read<'_> {
         let seen = |layout: &Layout, word, at_ns| {
             layout.unpack(word, &layout.ruled(), layout.ruled().moment(at_ns))
@@ -163,8 +163,8 @@ impl ChangingCell {
                     Some(Read { book: &self.book, word, layout: lane.layout, own, held, at_ns })
                 }
                 // The word is counted in the earlier quota: it is read in the ticks of that quota, and then carried
-                // over the change. `None`, here and below, means that numbers are being written, so the word has been
-                // replaced.
+                // over to the new one. `None`, here and below, means that numbers are being written, so the word has
+                // been replaced.
                 Page::Retired { old, at_ns: changed_ns, new } => {
                     let seen_ns = told_by_both(now, [&old.kernel, &new.layout.kernel]);
                     let held = seen(&old, word, seen_ns);
@@ -201,11 +201,10 @@ impl ChangingCell {
             .is_ok()
     }
 
-    /// Decides and charges. A cost of 0 is a question.
+    /// Decides a request, and charges it if it is admitted. A cost of 0 charges nothing.
     #[inline(never)]
     pub(crate) fn check(&self, cost: u64, now: Timestamp) -> Decision {
-        // Lock-free: each turn that does not end it means that another thread has charged the word or changed its
-        // quota.
+        // Lock-free: each further turn means that another thread has charged the word or changed its quota.
         loop {
             // Acquire: see the header.
             let word = TableWord::from_bits(self.word.load(Ordering::Acquire));
@@ -224,7 +223,7 @@ impl ChangingCell {
         }
     }
 
-    /// [`check`](Self::check) under any algorithm. It also serves questions.
+    /// Like [`check`](Self::check), under any algorithm, and also for requests that only ask.
     #[inline(never)]
     pub(crate) fn check_by_code(&self, cost: u64, now: Timestamp, charge: bool) -> Decision {
         // Lock-free, as in `check`.
@@ -269,15 +268,15 @@ impl ChangingCell {
         stands.then(|| outcome.told(layout.kernel, now_ns, 0))
     }
 
-    /// Decides any verb on any word.
+    /// Decides a request with any verb, whatever quota the word is counted in.
     #[inline(never)]
     pub(crate) fn ask(&self, verb: Verb, cost: u64, now: Timestamp, charge: bool) -> Decision {
-        // A denial or a question writes nothing: the word stays in the quota that it is counted in.
+        // If the request is denied, or only asks, nothing is written: the word stays in its quota.
         let (read, outcome) = decide_there(self, verb, cost, charge, || self.read(now));
         outcome.told(read.layout.kernel, read.at_ns, read.layout.rules.soft_bp)
     }
 
-    /// Amends the word, as a key's word is amended.
+    /// Amends the charge of a permit in the word, as in a key's word.
     pub(crate) fn amend(&self, now: impl Fn() -> Timestamp, amendment: Amendment<'_>) -> u64 {
         let read = || loop {
             let first = self.read(Timestamp::default());

@@ -22,8 +22,8 @@ use crate::keyed::overflow::store::Spill;
 use crate::keyed::quotas::book::Book;
 use crate::keyed::quotas::book::own::QuotaId;
 
-/// The code that is compiled for an algorithm. It gives the outcome. The decision is built inline by the caller, so
-/// that unused parts of it are not computed.
+/// The code that decides a hit, compiled for one algorithm. It returns the outcome. The caller builds the decision from
+/// it inline, so that unused parts of the decision are not computed.
 pub(super) type LaidOut = fn(&Table, &Layout, &Shard, Tag, Ask) -> Result<Outcome, Missed>;
 
 /// All cells of a keyed limiter. They are allocated once, and never grow or shrink.
@@ -47,7 +47,7 @@ pub(super) enum Cells {
     LaidOut(LaidOut, OneQuota),
     /// Words of several quotas, or of quotas that may change. Each word has the index of its quota.
     Several { book: Box<Book>, spill: Option<Spill> },
-    /// The owners of logs, for a sliding log. Each cell names the key that owns a log entry.
+    /// The table of a sliding log. Each cell names the key that owns a log entry.
     Logs(LogStore),
 }
 
@@ -103,12 +103,12 @@ impl Table {
         self.book().map_or(1, Book::tiers)
     }
 
-    /// True if callers bring quotas along for its keys.
+    /// True if callers bring quotas along for the table's keys.
     pub(super) fn takes_own(&self) -> bool {
         self.book().is_some_and(Book::takes_own)
     }
 
-    /// The number of a tier, if the tier exists.
+    /// The tier's number as a `u16`, or an error if there is no such tier.
     #[inline]
     pub(super) fn tier(&self, tier: usize) -> Result<u16, ChangeError> {
         let tiers = self.tiers();
@@ -134,7 +134,7 @@ impl Table {
         self.memory.shard(index)
     }
 
-    /// The logs in this store, which is the table's own.
+    /// The table's logs. `store` must be the table's own.
     pub(super) fn logs<'t>(&'t self, store: &'t LogStore) -> LogTable<'t> {
         let entries = Entries { memory: &self.memory, store };
         LogTable { entries, rule: store.rule, tallies: &self.tallies }
@@ -164,39 +164,40 @@ impl Table {
     ///
     /// The cell that a hint names is tried first. Otherwise all cells are compared before the right one is loaded.
     /// Which cell holds a key cannot be predicted, and a mispredicted branch costs more than the other comparisons,
-    /// which are all in one line.
+    /// which all read one cache line.
     #[inline(always)]
     pub(super) fn find(&self, shard: &Shard, tag: Tag) -> Option<(usize, TableWord)> {
         let words_per_tag = self.division.words_per_tag; // a copy: past a load that acquires it would be loaded anew
         let is_it = |word: TableWord| is_live(word, tag, words_per_tag);
-        // A hint decides only where to look first. Without vector instructions it would be a second look at every word.
+        // A hint decides only where to look first. Without vector instructions it would cost a second look at every
+        // word.
         if HINTS_ARE_QUICK && let Some(cell) = shard.hint(tag, self.division.state_bits) {
             let word = shard.load(cell);
             if is_it(word) {
                 return Some((cell, word));
             }
         }
-        // The borrow of each comparison is shifted in, so bit n stands for cell n.
+        // The result of each comparison is shifted in, so that bit n stands for cell n.
         let found = cells()
             .rev()
             .fold(0_u32, |found, cell| found + found + u32::from(is_it(shard.load(cell))));
         if found == 0 {
             return None;
         }
-        // Take the lowest cell if there are two. At one moment there are never two (`install`), but the loads above are
-        // not of one moment: a key that was forgotten and installed between them is found in both cells.
+        // Take the lowest cell if there are two. At one moment there are never two (`install`), but the loads above
+        // happen one after the other: a key that was forgotten and installed between them is found in both cells.
         let cell = found.trailing_zeros() as usize;
         let word = shard.load(cell);
-        // If the word was replaced since it was found, the key counts as absent. An install looks again.
+        // If the word was replaced since it was found, the key counts as absent, and an install will look again.
         is_it(word).then_some((cell, word))
     }
 }
 
 impl Layout {
-    /// The wish of a request for a word of this quota.
+    /// What a request asks of a word of this quota, as a [`Wish`].
     #[inline(always)]
     pub(super) fn wish(&self, ask: Ask) -> Wish {
-        // A word can express no later time than this, so nothing is charged further ahead.
+        // A word can express no time further ahead than this, so nothing is charged beyond it.
         Wish::of(ask.verb, ask.cost, ask.charge, self.ahead)
     }
 }

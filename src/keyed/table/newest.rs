@@ -4,10 +4,10 @@ use super::words::Key;
 use crate::keyed::memory::shard::{TableWord, cells};
 use crate::keyed::table::Table;
 
-/// Models call this right after each opening. Only an opening could make a second live cell, so the
-/// assertion holds at every moment.
+/// Models call this right after a claim is opened. Nothing else could give a key a second live cell, so the assertion
+/// covers every moment.
 pub(in crate::keyed) fn assert_one_live(key: &Key<'_>) {
-    // These are the newest words, in modification order, of all shards of the key.
+    // Collect the newest words, in modification order, of all shards of the key.
     let live = key
         .shards()
         .flat_map(|index| newest(&key.words, index))

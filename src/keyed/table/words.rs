@@ -28,7 +28,7 @@ impl Deref for Words<'_> {
 }
 
 impl Table {
-    /// The table with its words; or, as an error, the logs of a table that holds no words.
+    /// The table, if its cells hold words. The error is the logs of a table that holds none.
     pub(in crate::keyed) fn words(&self) -> Result<Words<'_>, LogTable<'_>> {
         let quotas = match &self.cells {
             Cells::Plain(_, quota) | Cells::LaidOut(_, quota) => Quotas::One(&quota.layout),
@@ -48,7 +48,7 @@ pub(in crate::keyed) struct FoundWord {
     pub(in crate::keyed) header: Header,
 }
 
-/// The quota of a tier under which the table's new words are counted.
+/// A quota of the table, in which new words are counted.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct TierQuota<'a> {
     pub(in crate::keyed) tier: u16,
@@ -63,7 +63,7 @@ impl<'t> Words<'t> {
         Self { table, quotas }
     }
 
-    /// Keeps the quota of a request from being forgotten; `Err` if that has happened.
+    /// Keeps the quota of a request from being forgotten; `Err` if it has been forgotten already.
     pub(in crate::keyed) fn pinned(&self, quota: QuotaId) -> Result<Option<Pin<'t>>, Gone> {
         self.book().map_or(Ok(None), |book| book.pin(quota))
     }
@@ -76,7 +76,7 @@ impl<'t> Words<'t> {
         }
     }
 
-    /// The quota in force for a tier. In a table with several quotas it is read now, and `lane` holds it.
+    /// The quota in force for a tier. In a table with several quotas it is read now, into `lane`.
     pub(in crate::keyed) fn quota_of<'a>(
         &self,
         quota: QuotaId,
@@ -90,7 +90,7 @@ impl<'t> Words<'t> {
             // The words of one quota carry no index.
             Quotas::One(layout) => TierQuota { tier, layout, own: OwnBits::default() },
             Quotas::Several(book) => {
-                // The caller keeps the lane, since the layout is borrowed from it.
+                // The result borrows the layout from the lane, so the caller keeps the lane.
                 let lane = lane.insert(book.in_force(tier.into()));
                 TierQuota { tier, layout: &lane.layout, own: lane.own }
             }
@@ -102,14 +102,14 @@ impl<'t> Words<'t> {
     pub(in crate::keyed) fn find_dated(&self, index: usize, tag: Tag) -> Option<FoundWord> {
         let shard = self.shard(index);
         loop {
-            // Header, words, header: this order of the loads dates the word; see the head of `shard`.
+            // The header is loaded before the words and after them: see the head of `shard`.
             let before = shard.header();
-            // No cell of the shard showed the key. A key that was installed after this look is found by the next look,
-            // or by the scan of this thread's own install.
+            // No cell of the shard had the key. A key that was installed after this look is found by the next look, or
+            // by the scan of this thread's own install.
             let (cell, word) = self.find(shard, tag)?;
             let header = shard.header_behind_word(before);
-            // Otherwise a floor was published between the loads, and it is unknown which of the two floors dates the
-            // word.
+            // Otherwise a floor was published between the loads, and this thread cannot tell which of the two floors
+            // dates the word.
             if header.floor() == before.floor() {
                 return Some(FoundWord { index, cell, word, header });
             }
@@ -155,14 +155,14 @@ impl Key<'_> {
         shards_of(self.identity.first, self.second)
     }
 
-    /// The same numbers in an array. If there are fewer, some of them occur twice.
+    /// The same numbers in an array. If there are fewer than its length, some occur twice.
     pub(in crate::keyed) fn all_shards(&self) -> [usize; 2 * UNIT] {
         all_shards_of(self.identity.first, self.second)
     }
 
     /// The headers of all shards of the key.
     pub(in crate::keyed) fn headers(&self) -> UnitHeaders {
-        // Acquire, by `header`: a thread that has seen a cell without its key also sees the floor below which that key
+        // Acquire, in `header`: a thread that has seen a cell without its key also sees the floor below which that key
         // was forgotten, because the floor was published before the cell was vacated.
         self.all_shards().map(|index| self.words.shard(index).header())
     }

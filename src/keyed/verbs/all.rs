@@ -1,19 +1,20 @@
-//! The part of a key in a request under several limits. The key is charged so that the charge can be undone.
+//! How a key takes part in a request under several limits: its charge can be undone.
 //!
 //! # Undo
 //! If the key's word is still the word that the charge left, the word from before the charge is put back. Its time is
 //! raised to the shard's floor, because a later floor could not read an earlier time. The part that has drained since
-//! the charge is not given back, since the bits may be those of another request: see `undo.rs`. A key that was new
+//! the charge is not given back, since another request may have left the same bits: see `undo.rs`. A key that was new
 //! keeps its cell, idle from the time of the charge on, until a newcomer needs the cell.
 //!
 //! If the word has changed, other requests have been charged since, and only the part that has not drained can be given
 //! back: see `undo.rs`.
 //!
-//! A charge in the spill stays, since a word of the spill belongs to no single key.
+//! A charge in the spill is not undone, since a word of the spill belongs to no single key.
 //!
-//! A word is put back at the floor, which is read before the compare-and-swap. Suppose that a thread sleeps between the
-//! two for more than an epoch, while others advance the floor twice and leave the word unchanged. It then puts back a
-//! word that is read as busy until its time wraps around. Such a word denies too much, never too little.
+//! A word is put back at the floor, which is read before the compare-and-swap. Suppose that a thread sleeps between
+//! reading the floor and the compare-and-swap for more than an epoch, while others advance the floor twice and leave
+//! the word unchanged. It then puts back a word that is read as busy until its time wraps around. Such a word denies
+//! too much, never too little.
 
 use crate::algorithm::{Decides, Held, Kernel};
 use crate::clock::Timestamp;
@@ -32,7 +33,8 @@ use crate::keyed::memory::shard::{Header, TableWord};
 use crate::keyed::table::words::FoundWord;
 use crate::keyed::table::{Cells, OneQuota};
 
-/// The state of the word before a charge, seen from the instant of the permit. The permit remembers the state after it.
+/// The state of the word before a charge, seen from the instant of the permit. The permit has the state after the
+/// charge.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyTrace {
     before: Held,
@@ -74,8 +76,8 @@ impl Place<'_> {
         }
     }
 
-    /// Counts the denial of a request that was only asked, and returns it; `None` if the policy counts no denials, if
-    /// the key has no word to count it in, or if the request would be admitted by now.
+    /// Counts the denial of a request that [`admits`](Self::admits) has refused, and returns the denial; `None` if the
+    /// policy counts no denials, if the key has no word to count it in, or if the request would be admitted by now.
     ///
     /// Under a quota that the caller brings along a denial may carry the word over: see `lookup/slow/own.rs`.
     pub(crate) fn refuse(&self, cost: u64, now: Timestamp) -> Option<Decision> {
@@ -94,7 +96,8 @@ impl Place<'_> {
             }
             Err((logs, identity, second)) => logs.refuse(identity, second, ask)?,
         };
-        // If it is not denied here, units have been given back meanwhile, and this limit would admit the request.
+        // If the request is not denied here, units have been given back meanwhile, and this limit would admit the
+        // request.
         decision.is_denied().then_some(decision)
     }
 
@@ -147,8 +150,8 @@ impl Place<'_> {
     /// Undoes a charge as far as possible.
     pub(crate) fn undo(&self, trace: KeyTrace, undo: &Undo) {
         let (Ok(key), Some(layout)) = (self.key(), self.table.layout()) else {
-            // In a table of several quotas the word may by now be counted in another quota than the charge. A log has
-            // no word.
+            // In a table of several quotas the word may by now be counted in another quota than the charge was. A log
+            // has no word.
             return undo.amends(self.clock, |now, amendment| self.amend(now, amendment));
         };
         // The permit charged nothing in this table.
@@ -170,8 +173,8 @@ impl Place<'_> {
                     // The time is read only now: the thread that charged this word read its clock before.
                     self.less_undrained(layout, word, header, undo)
                 };
-                // There is nothing to give back, or it is done. Otherwise another thread was faster, and the word is
-                // read again.
+                // Return if there is nothing to give back, or if the word has been replaced now. Otherwise another
+                // thread was faster, and the word is read again.
                 if next == word || key.words.shard(index).charge(cell, word, next) {
                     return;
                 }
@@ -179,8 +182,8 @@ impl Place<'_> {
         }
     }
 
-    /// The word from before the charge, or a word that owes more if some of the charge has drained. If this state is
-    /// idle at the floor, the result is an idle word with the time of the floor.
+    /// The word from before the charge. It owes more than before if some of the charge has drained by now. If the state
+    /// is idle at the floor, the result is an idle word with the time of the floor.
     fn restored(
         &self,
         layout: &Layout,
@@ -210,7 +213,7 @@ impl Place<'_> {
         layout.live(self.tag.into(), held, &ruled, at_floor)
     }
 
-    /// The word less the part of the charge that has not drained, and not below the floor.
+    /// The word without the part of the charge that has not drained. Its time is no earlier than the floor.
     fn less_undrained(
         &self,
         layout: &Layout,
@@ -219,7 +222,7 @@ impl Place<'_> {
         undo: &Undo,
     ) -> TableWord {
         let (Some(now), Some(charge)) = (undo.fresh(self.clock), undo.permit.charge()) else {
-            // There is no clock that is later than every charge in the word, so the charge stays until it has drained.
+            // No clock is known to read later than every charge in the word, so the charge stays until it has drained.
             return word;
         };
         // A window's count does not say whose units it holds.
@@ -230,8 +233,8 @@ impl Place<'_> {
         let ruled = layout.ruled();
         let at_floor = ruled.moment(at_ns);
         let held = layout.unpack(word, &ruled, at_floor);
-        // The time is later by the difference that two clocks may have, so that no more comes back than has not drained
-        // by either clock.
+        // The greatest difference between two clocks is added to the time. So only what has not drained by either clock
+        // is given back.
         let now_ns = now.as_nanos().max(at_ns).saturating_add(SKEW_NS);
         let (next, _) = ruled.given_back(Found { held, at_ns, now_ns }, charge);
         // If nothing is to be given back, this returns the same word, and the caller writes nothing.
@@ -257,7 +260,7 @@ mod tests {
     use crate::keyed::memory::shard::GRANULE_BITS;
     use crate::{ManualClock, Quota};
 
-    /// A key in its first shard, whose floor stands at granule 1000.
+    /// A limiter in which the first shard of key 7 has its floor at granule 1000.
     fn limiter(clock: &ManualClock) -> KeyedLimiter<u64> {
         let quota = Quota::per_second(1).burst(10);
         let limiter = KeyedLimiter::builder(quota).clock(clock.clone()).build(1).expect("it fits");
@@ -295,7 +298,8 @@ mod tests {
         assert_eq!(limiter.entry(&7).at(at(1_000 + 3 * epoch)).peek(0).remaining(), 10);
     }
 
-    /// This also holds at a time of the caller's: others may have given back units and charged the same bits since.
+    /// This also holds if the caller gives the times: other requests may have given back units and left the same bits
+    /// since.
     #[test]
     fn what_has_drained_by_the_floor_is_not_put_back() {
         let limiter = limiter(&ManualClock::new());
@@ -306,7 +310,7 @@ mod tests {
         advance(&limiter, later.as_nanos() >> GRANULE_BITS);
         let permit = decision.into_result().expect("allowed");
         place.undo(trace.expect("a charge"), &Undo { permit, own_clock: false });
-        // Ten units less three are owed, and two of the five come back.
+        // Ten units were charged and three have drained, so seven are owed. The undo gives back two of its five.
         assert_eq!(limiter.entry(&7).at(later).peek(0).remaining(), 5);
     }
 
@@ -317,7 +321,7 @@ mod tests {
         let limiter = limiter(&clock);
         let place = limiter.place(&7);
         let (decision, trace) = place.check(5, at(1_000));
-        // Other threads are eight seconds ahead, and so is the floor then.
+        // Other threads are eight seconds ahead, and they take the floor with them.
         let later = at(1_000) + Duration::from_secs(8);
         assert!(limiter.entry(&7).at(later).check().is_allowed());
         advance(&limiter, later.as_nanos() >> GRANULE_BITS);

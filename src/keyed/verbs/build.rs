@@ -1,4 +1,4 @@
-//! Building a table: its size follows from the capacity, and its code from the policy.
+//! Builds a table: its size follows from the capacity, and its code from the policy.
 
 use crate::error::BuildError;
 use crate::log::LogRule;
@@ -13,9 +13,9 @@ use crate::keyed::memory::tally::Tallies;
 use crate::keyed::quotas::book::Book;
 use crate::keyed::table::{Cells, Table};
 
-/// The share of cells that hold live keys when the table holds its capacity. Simulated with 4 million keys in units of
-/// two lines of seven cells: at a load of 65 % every key finds a cell, at 70 % one key finds none, at 72 % five, at 75
-/// % thirty.
+/// The share of cells that hold live keys when the table holds its capacity. In a simulation with 4 million keys, in
+/// units of two lines of seven cells, every key finds a cell at a load of 65%. At 70% one key finds none, at 72% five,
+/// and at 75% thirty.
 pub(in crate::keyed) const DESIGN_LOAD: (usize, usize) = (70, 100);
 
 impl Table {
@@ -74,7 +74,7 @@ impl Table {
             return Err(BuildError::zero_capacity());
         }
         let too_large = || BuildError::capacity_too_large(capacity);
-        // One more than the quotient, which was rounded down.
+        // One cell is added, since the quotient is rounded down.
         let cells = capacity.checked_mul(load.1).ok_or_else(too_large)? / load.0 + 1;
         // The number is rounded up to whole units, since each shard belongs to a unit.
         let count = cells.div_ceil(CELLS).div_ceil(unit()) * unit();

@@ -23,32 +23,32 @@ use crate::keyed::floors::floor::floor_at;
 use crate::keyed::memory::seeds::Hashing;
 use crate::keyed::table::Table;
 
-/// A [`KeyedLimiter`] that is about to be built: [`KeyedLimiter::builder`] begins one, and
-/// [`build`](KeyedBuilder::build) or [`restore`](KeyedBuilder::restore) ends it.
+/// A [`KeyedLimiter`] that is about to be built: [`KeyedLimiter::builder`] begins it, and
+/// [`build`](KeyedBuilder::build) or [`restore`](KeyedBuilder::restore) completes it.
 ///
 /// Nothing is allocated and no number is checked before the end. Each method changes one setting of
 /// [`KeyedLimiter::new`]: the [`clock`](KeyedBuilder::clock), the [`hasher`](KeyedBuilder::hasher), what happens
 /// [`when_full`](KeyedBuilder::when_full), and whether there are several quotas or one that may change.
 ///
 /// # Several quotas, or one that may change
-/// A [`tier`](KeyedBuilder::tier) is one of several quotas in one table. All tiers share its memory. A key has a
-/// separate count in each tier: the tier is part of its identity. [`Entry::tier`](crate::Entry::tier) chooses by
-/// number, from 0, in the order in which the tiers were added; without it a key is in tier 0. The quota of each tier
-/// may be [changed](crate::Changing) later. For a single quota that may change call
+/// A [`tier`](KeyedBuilder::tier) is one of several quotas in one table. All tiers share the table's memory. A key has
+/// a separate count in each tier: the tier is part of its identity. Tiers are numbered from 0 in the order in which
+/// they were added. [`Entry::tier`](crate::Entry::tier) chooses one by its number; without it a key is in tier 0. The
+/// quota of each tier may be [changed](crate::Changing) later. For a single quota that may change call
 /// [`changing`](KeyedBuilder::changing).
 ///
 /// # What fits
-/// A word has 63 bits. At least 24 of them tell keys apart, and 32 if all quotas fit beside these. One to five bits say
-/// in which quota the word is counted. The other bits hold what the key has spent. All quotas share the table's epoch,
-/// at least an eighth of the longest time for which any of their keys stays live. So quotas that are very different
-/// need wide words: a fast quota must count its short ticks over the epoch of the slowest quota. A quota that does not
-/// fit is refused when the limiter is built, or when the quota is changed. Name quotas that may be set later as
-/// [`headroom`](KeyedBuilder::headroom), and they will fit.
+/// A word has 63 bits. At least 24 of them tell keys apart, and 32 if the quotas leave room for that. One to five bits
+/// say in which quota the word is counted. The other bits hold what the key has spent. All quotas share the table's
+/// epoch, at least an eighth of the longest time for which any of their keys stays live. So quotas that are very
+/// different need wide words: a fast quota must count its short ticks over the epoch of the slowest quota. A quota that
+/// does not fit is refused when the limiter is built, or when the quota is changed. Name quotas that may be set later
+/// as [`headroom`](KeyedBuilder::headroom), and they will fit.
 ///
 /// # What it costs
 /// A decision reads ten numbers more than in a table of one quota, from one or two cache lines that all threads share
-/// and none writes. A tier whose policy has rules for its limit is also decided by slower code. Hence this is a choice
-/// when the limiter is built: a limiter with a single fixed quota does not pay for it.
+/// and none writes. A tier whose policy has rules for its limit is also decided by slower code. So you choose this when
+/// you build the limiter, and a limiter with a single fixed quota does not pay for it.
 ///
 /// # When it is full
 /// A new key for which there is no cell is decided in the spill, as in any table ([`WhenFull::Spill`]). The spill has
@@ -56,7 +56,8 @@ use crate::keyed::table::Table;
 /// another. The words of the spill also name their quota, and their time does not wrap. So they have no room for a
 /// quota of more than 32,767 units in a sliding window of a second (8,191 beside 15 other tiers). If a tier has such a
 /// quota, the table has no spill. In a tier whose windows open with the first request (`from-first`), or whose policy
-/// is soft, counts denials or penalises, newcomers are denied. [`when_full`](KeyedBuilder::when_full) chooses.
+/// is soft, counts denials or penalises, newcomers are denied. You can choose with
+/// [`when_full`](KeyedBuilder::when_full).
 ///
 /// # No sliding logs
 /// A log has a slot for each unit, so a cell that serves every tier would have to be as large as the largest tier
@@ -105,8 +106,8 @@ impl<K: Hash + ?Sized> KeyedLimiter<K> {
     /// tells the sum). Under a sliding log it takes 39 bytes for each key, and 12.3 more for each unit of the limit.
     ///
     /// # Errors
-    /// A capacity that is 0 or cannot be allocated; a policy whose state leaves fewer than 24 bits of a
-    /// word to tell keys apart.
+    /// Fails if the capacity is 0 or cannot be allocated, or if the policy's state leaves fewer than 24 bits of a word
+    /// to tell keys apart.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Policy};
@@ -121,8 +122,8 @@ impl<K: Hash + ?Sized> KeyedLimiter<K> {
 }
 
 impl<K: ?Sized> KeyedLimiter<K> {
-    /// Begins a limiter of this policy for each key, with a clock, a hasher, further quotas or another answer of a full
-    /// table than [`new`](KeyedLimiter::new) takes, or from a file.
+    /// Begins a limiter of this policy for each key. Use it in place of [`new`](KeyedLimiter::new) to choose a clock, a
+    /// hasher, further quotas or what a full table does, or to restore a limiter from a file.
     ///
     /// ```
     /// use std::time::Duration;
@@ -170,8 +171,8 @@ impl<K: ?Sized, Q, S> KeyedBuilder<K, Q, S> {
     }
 
     /// The hash of keys, in place of aHash with seeds from the operating system. Bits from both ends of the hash place
-    /// keys and tell them apart, and the table's secret numbers are made by it, too. If an attacker can choose keys and
-    /// see many answers, use SipHash, which is the standard library's `RandomState`.
+    /// keys and tell them apart. The table's secret numbers are hashes, too. If an attacker can choose keys and see
+    /// many answers, use SipHash, which is the standard library's `RandomState`.
     ///
     /// A [`snapshot`](KeyedLimiter::snapshot) carries only the seeds of the default hasher. To restore a limiter with
     /// your own hasher, give a hasher with the same seeds.
@@ -237,7 +238,7 @@ impl<K: ?Sized, Q: Tiered, S> KeyedBuilder<K, Q, S> {
     }
 
     /// Plans the words so that a tier may later be changed to this quota. It is best to name the fastest quota with the
-    /// largest burst, and the slowest quota. May be called more than once.
+    /// largest burst, and the slowest quota. It may be called more than once.
     ///
     /// ```
     /// use tollgate::{ChangeError, KeyedLimiter, Quota};
@@ -275,8 +276,8 @@ impl<K: ?Sized, S> KeyedBuilder<K, Fixed, S> {
     /// to name the fastest quota with the largest burst, and the slowest. The policy of the builder is for keys without
     /// a quota of their own. It must be GCRA, as all quotas that callers bring are.
     ///
-    /// Up to 13 bits of a word then name its quota, so fewer bits tell keys apart or count units. A quota that no live
-    /// key is counted in any more keeps its place until [`forget_quotas`](KeyedLimiter::forget_quotas) frees it.
+    /// Up to 13 bits of a word then name its quota, so fewer bits tell keys apart or count units. A quota in which no
+    /// live key is counted any more keeps its place until [`forget_quotas`](KeyedLimiter::forget_quotas) frees it.
     ///
     /// A new key for which there is no cell is denied ([`WhenFull::Deny`]), since a spill cannot keep the bound of
     /// quotas that it does not know. Such a limiter cannot be saved by [`snapshot`](KeyedLimiter::snapshot), nor
@@ -308,9 +309,10 @@ impl<K: Hash + ?Sized, Q: QuotaKind, S: BuildHasher> KeyedBuilder<K, Q, S> {
     /// [`Changing`](crate::Changing).
     ///
     /// # Errors
-    /// A capacity that is 0 or cannot be allocated; a policy whose state leaves fewer than 24 bits of a word to tell
-    /// keys apart; a clock that does not tell the date, for windows of the calendar; [`WhenFull::Spill`] for a policy
-    /// that a sketch cannot keep. With tiers: more than 16 of them; quotas that do not fit in one table; a sliding log.
+    /// Fails if the capacity is 0 or cannot be allocated; if a policy's state leaves fewer than 24 bits of a word to
+    /// tell keys apart; if the clock does not tell the date and a policy of the calendar needs it; or if
+    /// [`WhenFull::Spill`] is set for a policy whose bound a sketch cannot keep. With tiers, it also fails if there are
+    /// more than 16, if the quotas do not fit in one table, or if one is a sliding log.
     ///
     /// ```
     /// use tollgate::{BuildError, KeyedLimiter, Quota};
@@ -324,15 +326,16 @@ impl<K: Hash + ?Sized, Q: QuotaKind, S: BuildHasher> KeyedBuilder<K, Q, S> {
         let book = if Q::SEVERAL { Some(tiers.book()?) } else { None };
         let clock = Self::clock_of(clock, &tiers);
         let clock = tiers.policies().try_fold(clock, deciding)?;
-        // The floor is as late as now allows, so that a table that is built late in a clock's life need not advance
-        // through all of it.
+        // The floors start as late as the present time allows. Otherwise they would have to advance through all the
+        // time since the clock's origin.
         let floor = floor_at(clock.now().as_nanos());
         let policy = tiers.first;
         let mut table = match book {
             Some(book) => Table::of_book(book, capacity, floor)?,
             None => Table::of_policy(&policy, capacity, floor)?,
         };
-        // Only a spill that the caller asked for can be refused. By default, a table that cannot spill denies.
+        // It is an error only if the caller asked for a spill that cannot be made. By default, a table that cannot
+        // spill denies.
         if let Some(full) = full {
             table.set_when_full(full, policy)?;
         } else {
@@ -359,13 +362,14 @@ impl<K: Hash + ?Sized, Q: Tiered, S: BuildHasher> KeyedBuilder<K, Q, S> {
     /// limiter was given a [`hasher`](KeyedBuilder::hasher), give it again.
     ///
     /// For a tier whose quota was changed, give the quota that was in force ([`KeyedLimiter::policies`]), and change it
-    /// again afterwards if you want. [`headroom`](KeyedBuilder::headroom) may be another than it was, if it fits in the
-    /// words that the file has.
+    /// again afterwards if you want. [`headroom`](KeyedBuilder::headroom) may differ from that of the old limiter, if
+    /// it fits in the words that the file has.
     ///
     /// # Errors
-    /// The reader fails; the file is damaged, or is not a snapshot of a table of this policy; the hasher cannot be made
-    /// again, or differs from that of the snapshot. With tiers: the tiers differ from those of the file, or are in
-    /// another order; or the headroom does not fit in the file's words. Nothing is half restored.
+    /// Fails if the reader fails; if the file is damaged, or is not a snapshot of a table of this policy; or if the
+    /// hasher cannot be made again, or differs from that of the snapshot. With tiers, it also fails if the tiers differ
+    /// from those of the file, or are in another order, or if the headroom does not fit in the file's words. After an
+    /// error there is no limiter, not even a part of one.
     ///
     /// ```
     /// use ahash::RandomState;

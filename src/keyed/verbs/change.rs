@@ -1,4 +1,4 @@
-//! Changing the quota of a tier while other threads decide.
+//! Changes the quota of a tier while other threads decide.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -49,31 +49,33 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
 }
 
 impl<K: Hash + ?Sized, S: BuildHasher> Changing<KeyedLimiter<K, S>> {
-    /// Changes the quota; if there are several tiers, that of the first. Decisions that begin after this call has returned use the new quota. A
-    /// decision that is under way uses either the old or the new quota, never a mixture. The change takes place at the
-    /// time of the limiter's clock. If the clock reads earlier than at the last change, the time of the last change is
-    /// used.
+    /// Changes the quota, or that of the first tier if there are several. Decisions that begin after this call has
+    /// returned use the new quota. A decision that is under way uses either the old or the new quota, never a mixture.
+    /// The change takes place at the time of the limiter's clock. If the clock reads earlier than at the last change,
+    /// the time of the last change is used.
     ///
     /// What a key has spent stays spent, in units. Under GCRA its debt drains at the old rate up to the change and at
     /// the new rate after it. So in any interval that contains the change a key is admitted at most the sum of *the
     /// larger of the two bursts*, the units of the old rate before the change, and the units of the new rate after it.
-    /// The old rate may also give units for as long as decisions from before the change are still under way. A raised
-    /// burst admits the difference at once. A lowered burst locks no key out for longer than the new burst takes to
-    /// come back. Units that the new quota cannot count stay in the key's word as its surplus. They are owed again if a
-    /// later change raises the limit while they would still count. So changes to and fro give no more than the largest
-    /// limit that was in force. A surplus for which a word has too few bits is rounded up. A window of the same length
-    /// keeps its counts, up to the new limit; where lengths or algorithms differ, what was used of the old limit counts
-    /// as used of the new one. A row of denials is kept ([`AtLimit`](crate::AtLimit)), but is at most one denial short
-    /// of the new quota's penalty. A penalty goes on to its end, but no longer than a penalty of the new quota would
-    /// last from now. If the new quota has no penalty, the whole limit counts as used instead.
+    /// The old rate may also give units for as long as decisions from before the change are still under way. If the
+    /// burst is raised, the difference is admitted at once. If it is lowered, no key is locked out for longer than the
+    /// new burst takes to come back. Units that the new quota cannot count stay in the key's word as its surplus. They
+    /// are owed again if a later change raises the limit while they would still count. So changing a quota back and
+    /// forth gives no more than the largest limit that was in force. A surplus for which a word has too few bits is
+    /// rounded up. A window of the same length keeps its counts, up to the new limit; where lengths or algorithms
+    /// differ, what was used of the old limit counts as used of the new one. A key's row of denials is kept
+    /// ([`AtLimit`](crate::AtLimit)), but is cut so that it takes at least one more denial to the new quota's penalty.
+    /// A penalty goes on to its end, but no longer than a penalty of the new quota would last from now. If the new
+    /// quota has no penalty, the whole limit counts as used instead.
     ///
-    /// Goes through the whole table, as [`stats`](KeyedLimiter::stats) does, and waits for no thread. Seven words of
-    /// each shard are read. Each key of this tier is written once, and so is each word of the tier's part of the spill.
+    /// The change goes through the whole table, as [`stats`](KeyedLimiter::stats) does, and waits for no thread. It
+    /// reads the seven cells of each shard. It writes each key of this tier once, and each word of the tier's part of
+    /// the spill.
     ///
     /// # Errors
-    /// The quota does not fit in the table's words (see [`KeyedBuilder::headroom`](crate::KeyedBuilder::headroom)) or
-    /// in those of its spill, or needs a date that the clock cannot tell; or another thread is changing a quota of this
-    /// limiter. After an error nothing has changed.
+    /// Fails if the quota does not fit in the table's words (see
+    /// [`KeyedBuilder::headroom`](crate::KeyedBuilder::headroom)) or in those of its spill, if it needs a date that the
+    /// clock cannot tell, or if another thread is changing a quota of this limiter. After an error nothing has changed.
     ///
     /// ```
     /// use std::time::Duration;
@@ -96,7 +98,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> Changing<KeyedLimiter<K, S>> {
     /// Changes the quota of this tier, as [`set_quota`](Changing::set_quota) changes that of the first, tier 0.
     ///
     /// # Errors
-    /// There is no such tier; or as for `set_quota`.
+    /// Fails if there is no such tier, and where `set_quota` fails.
     ///
     /// ```
     /// use tollgate::{ChangeError, KeyedLimiter, Quota};
@@ -135,7 +137,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> Changing<KeyedLimiter<K, S>> {
 }
 
 impl Table {
-    /// The policy in force for a tier, where the policy may change.
+    /// The policy in force for a tier, if the table's quotas may change.
     fn changed(&self, tier: usize) -> Option<Policy> {
         self.book()?.policy(tier)
     }
@@ -147,7 +149,7 @@ impl Table {
         policy: Result<Policy, ChangeError>,
         now_ns: u64,
     ) -> Result<(), ChangeError> {
-        // Only a limiter that was built as changing is asked: its table has a book.
+        // Only a limiter that was built as changing calls this, and its table has a book.
         let Cells::Several { book, spill } = &self.cells else {
             return Err(ChangeError::DoesNotFit { state_bits: 0 });
         };
@@ -167,11 +169,11 @@ impl Table {
         let code = Shared::code(&layout);
         // Only one change at a time is possible. This change does not wait for another.
         let changing = book.begin().ok_or(ChangeError::Busy)?;
-        // The instant is not before the last change, so that a word is carried over all changes in their order.
+        // The instant is no earlier than the last change, so that a word is carried over all changes in their order.
         let at_ns = changing.instant(now_ns);
         if let Some(spill) = spill {
-            // This comes before the turn, so that debts in the spill are still found after a change to a slower rate:
-            // see `overflow/settle.rs`.
+            // This comes before the tier is turned to the new quota, so that debts in the spill are still found after a
+            // change to a slower rate: see `overflow/settle.rs`.
             spill.raise_marks(at_ns);
         }
         // From here on new keys are counted in the new quota, and words of the old one are carried over when read.
@@ -183,11 +185,11 @@ impl Table {
         // SeqCst: an install reads its tier's index after its claim and a fence like this one. So either the install
         // sees the new index, or this thread sees its claim or the word that followed the claim.
         fence(Ordering::SeqCst);
-        // Afterwards no word and no claim has the retired index.
+        // After this, no word and no claim has the retired index.
         words.settle_all(book, retired, at_ns);
         if let Some(spill) = spill {
-            // The spill's cells of this tier are brought over like the table's words. Afterwards none carries the
-            // retired index.
+            // The spill's cells of this tier are brought over like the table's words. After this, none of them carries
+            // the retired index.
             spill.settle_tier(book, tier);
         }
         drop(changing); // the retired index is free from here on, and no sooner

@@ -13,11 +13,10 @@ use crate::keyed::table::{Cells, OneQuota, Table};
 
 impl Table {
     /// Decides a check that the key's home has `missed`, under plain GCRA with one quota. One key in twenty is in the
-    /// home's sibling or in the second unit. It is decided there by the code of a hit. All other checks go the slow
-    /// way.
+    /// home's sibling or in the second unit. Such a key is decided there by the code of a hit. All other checks go the
+    /// slow way.
     ///
-    /// This is a method of the table, because a [`Key`] would have to be put together in memory, and a hit would pay
-    /// for that.
+    /// This is a method of the table and not of [`Key`]: building a `Key` in memory would slow down every hit.
     #[inline(never)]
     pub(in crate::keyed) fn decide_elsewhere(
         &self,
@@ -60,7 +59,7 @@ impl Table {
 impl Key<'_> {
     fn decide_behind(&self, missed: Missed, fresh: &mut Fresh<'_>) -> Decision {
         match missed {
-            // No shard has a hint of the key: as in `decide_slowly`.
+            // No shard has a hint of the key, so it counts as absent, as in `decide_slowly`.
             Missed::Absent if fresh.ask.charge => self.install(fresh),
             _ => self.decide_slowly(fresh),
         }
@@ -76,16 +75,16 @@ impl Key<'_> {
             |shard: &Shard| shard.hint(self.tag(), self.words.division.state_bits).is_some();
         let (is_check, home) = (fresh.ask.verb == Verb::Check, self.words.shard(self.home()));
         let is_home = is_here(home);
-        // Few keys live in their second unit, but a new key looks at all of its shards, so those lines are asked for
-        // early. Two kinds of requests are decided at home and need no other line: the first check of a shard after an
-        // epoch, and every other verb of a key that is there.
+        // Few keys live in their second unit, but a new key looks at all of its shards, so the lines of that unit are
+        // prefetched. Two kinds of requests for a key that is at home need no other line: the first check in its shard
+        // after an epoch, and requests with any other verb.
         if !(is_home && (!is_check || self.words.has_to_follow(home, fresh.ask))) {
             for index in self.all_shards().into_iter().skip(unit()) {
                 prefetch(self.words.shard(index));
             }
         }
-        // The key counts as absent until a shard shows otherwise. A question installs nothing, so no scan would find a
-        // word that a hint has missed: it looks at the words themselves.
+        // The key counts as absent until a shard shows otherwise. A request that only asks installs nothing, so no scan
+        // would find a word that a hint has missed. So it reads the words themselves.
         let mut is_absent = is_check && fresh.ask.charge;
         if is_check {
             for index in self.shards() {
@@ -97,7 +96,7 @@ impl Key<'_> {
                 }
                 let mut hit = self.words.hit(shard, self.tag(), fresh);
                 // A charge whose time lies more than an epoch above the floor lets the floor follow, and then it is a
-                // hit. A late charge is read from afar, the slow way.
+                // hit. A charge whose time lies more than an epoch below the floor goes the slow way.
                 if matches!(hit, Err(Missed::Afar)) && self.words.has_to_follow(shard, fresh.ask) {
                     self.words.follow(index, fresh.ask.now_ns);
                     hit = self.words.hit(shard, self.tag(), fresh);
@@ -114,18 +113,18 @@ impl Key<'_> {
             }
         }
         // If no hint has found the key, the words themselves need no look here, since an install looks at them.
-        // Otherwise the key may be there, under a floor that is not near, or in a cell that no hint named.
+        // Otherwise the key may be there after all: under a floor that is not near, or in a cell that no hint named.
         let found = if is_absent { None } else { self.look(fresh) };
         found.unwrap_or_else(|| self.install(fresh))
     }
 }
 
 impl Words<'_> {
-    /// True if a charge in this shard lets its floor follow first. In a table of several quotas the words are looked at
-    /// before that: see `price`.
+    /// True if a charge in this shard needs the floor to follow its time first. In a table of several quotas the words
+    /// are read before the floor follows: see `price`.
     fn has_to_follow(&self, shard: &Shard, ask: Ask) -> bool {
         let Quotas::One(layout) = self.quotas else { return false };
-        // A question, or a cost that never fits, changes nothing, not even a floor: see `Ask`.
+        // A request that only asks, or whose cost never fits, changes nothing, not even a floor: see `Ask`.
         let is_behind = self.division.is_behind(shard.header(), ask.now_ns);
         is_behind && ask.charge && !layout.wish(ask).is_never(&layout.kernel)
     }

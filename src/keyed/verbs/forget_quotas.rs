@@ -12,9 +12,9 @@ use crate::keyed::table::words::Words;
 
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// Frees the places of quotas that callers have brought along ([`Entry::under`](crate::Entry::under)), if no live
-    /// key is counted in the quota any more. Returns the number of places that were freed. Call it now and then if
-    /// quotas come and go, or when there is no place for another one
-    /// ([`ChangeError::TooManyQuotas`](crate::ChangeError)). It forgets keys that are idle.
+    /// key is counted in them any more. Returns the number of places that were freed. Call it now and then if quotas
+    /// come and go, or when there is no place for another quota ([`ChangeError::TooManyQuotas`](crate::ChangeError)).
+    /// Idle keys that are counted in such quotas are forgotten.
     ///
     /// Reads the whole table, as [`stats`](KeyedLimiter::stats) does, and waits for no thread. If another thread is
     /// doing the same, or if the limiter was built without [`own_quotas`](crate::KeyedBuilder::own_quotas), it does
@@ -51,8 +51,8 @@ impl Words<'_> {
         // Another thread is freeing places already.
         let Some(_right) = book.begin() else { return 0 };
         book.mark_leaving();
-        // Places are marked before the words are read. A word that is written later is written under a pin, which takes
-        // the mark of its place away.
+        // Places are marked before the words are read. A word that gets an index later is written under a pin, which
+        // removes the mark of its place.
         if points::looks_before_freeing() {
             for index in 0..self.shards() {
                 self.keep_used(book, index, now_ns);
@@ -85,11 +85,11 @@ impl Words<'_> {
         }
     }
 
-    /// Forgets the key of a live word if it is idle at the shard's floor. False if it is not, or if another thread has
-    /// changed the word or the floor meanwhile: then the quota keeps its place this time.
+    /// Forgets the key of a live word if it is idle at the shard's floor. Returns false if the key is not idle, or if
+    /// another thread has changed the word or the floor meanwhile. Then the quota keeps its place this time.
     fn forgets(&self, book: &Book, index: usize, cell: usize, word: TableWord) -> bool {
         let shard = self.shard(index);
-        // Header, word, header: every word is dated in this order.
+        // The header is loaded before the word and after it, so that the floor dates the word: see the head of `shard`.
         let header = shard.header();
         if shard.load(cell) != word || shard.header().floor() != header.floor() {
             return false;

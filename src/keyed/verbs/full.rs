@@ -7,8 +7,8 @@ use crate::keyed::KeyedLimiter;
 use crate::keyed::overflow::store::{Spill, can_spill};
 use crate::keyed::table::{Cells, Table};
 
-/// What a [`KeyedLimiter`] does with a new key when all of its shards are full of keys that still limit
-/// something. Keys that have a cell keep it in either case.
+/// What a [`KeyedLimiter`] does with a new key when all of its shards are full of keys that still limit something. Keys
+/// that have a cell keep it, whatever is chosen.
 ///
 /// ```
 /// use tollgate::{WhenFull, KeyedLimiter, ManualClock, Quota};
@@ -29,21 +29,21 @@ use crate::keyed::table::{Cells, Table};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WhenFull {
-    /// It is decided in the *spill*: a sketch (as in a [`SketchLimiter`](crate::SketchLimiter)) of two rows with an
-    /// eighth of the table's memory, at least 1 KiB. This is the default for every policy whose bound a sketch can
+    /// The key is decided in the *spill*: a sketch (as in a [`SketchLimiter`](crate::SketchLimiter)) of two rows with
+    /// an eighth of the table's memory, at least 1 KiB. This is the default for every policy whose bound a sketch can
     /// keep.
     ///
     /// A key gets no more there than its quota, and less when other keys crowd both of its two cells. Its charges
-    /// cannot be given back. If the key gets a cell of its own later, it takes its debt along. Between threads, GCRA
-    /// keeps the bound of a key *without* a cell under the condition of a sketch. It concerns the requests of the key
-    /// that are being decided at the same moment: they ask for no more than a burst in all, or their times are no
-    /// further apart than the time in which a burst comes back.
+    /// cannot be given back. If the key gets a cell of its own later, its debt moves into the cell. If several threads
+    /// decide requests of a key *without* a cell at the same moment, GCRA keeps the key's bound on one condition, as in
+    /// a sketch: these requests ask for no more than a burst in all, or their times are no further apart than the time
+    /// in which a burst comes back.
     ///
     /// In a flood of keys that come once, all at one moment, the cells have room for 1.4 times the capacity, and the
-    /// spill for about `0.1 * burst` times the capacity in addition. With a burst of 100, no key is refused if nine
-    /// times as many keys come as the capacity. With a burst of 20, 1 key in 50 is refused at three times the capacity,
-    /// and all at six times, until the admitted units have drained. With several [tiers](crate::KeyedBuilder::tier)
-    /// each has an equal part of the spill.
+    /// spill for about `0.1 * burst` times the capacity in addition. With a burst of 100, no key is refused even if
+    /// nine times the capacity comes. With a burst of 20, 1 key in 50 is refused at three times the capacity, and all
+    /// at six times, until the admitted units have drained. With several [tiers](crate::KeyedBuilder::tier) each has an
+    /// equal part of the spill.
     ///
     /// If such floods are to be feared, build the table larger: a key's cell takes 8 bytes, whatever its quota, and as
     /// long as there are cells no key is refused wrongly.
@@ -54,13 +54,13 @@ pub enum WhenFull {
 }
 
 impl<K: ?Sized, S> KeyedLimiter<K, S> {
-    /// Says what the table does from now on when it has no cell for a new key. Use it for a limiter that has just been
+    /// Sets what the table does from now on when it has no cell for a new key. Use it for a limiter that has just been
     /// [restored](crate::KeyedBuilder::restore), which otherwise does as its file says. For a new limiter use
     /// [`KeyedBuilder::when_full`](crate::KeyedBuilder::when_full). If this takes the spill away, its charges are lost.
     ///
     /// # Errors
-    /// A spill was asked for and a sketch cannot keep the policy, or that of one of the
-    /// [tiers](crate::KeyedBuilder::tier); or the memory cannot be allocated.
+    /// Fails if `full` asks for a spill and a sketch cannot keep the bound of the policy, or of one of the
+    /// [tiers](crate::KeyedBuilder::tier), or if the memory cannot be allocated.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota, WhenFull};
@@ -99,7 +99,7 @@ impl Table {
     }
 
     /// Gives the table a spill, unless it has one. `policy` is used if the table has no book. If no sketch can keep the
-    /// bound, there is no spill, and the table denies.
+    /// bound, the table gets no spill, and denies new keys without a cell.
     pub(in crate::keyed) fn add_spill(&mut self, policy: Policy) -> Result<(), BuildError> {
         // An existing spill is kept, with its charges.
         if self.spill().is_some() {
@@ -119,7 +119,8 @@ impl Table {
     }
 }
 
-/// A policy of this table whose bound a spill cannot keep, or for which its words have no room.
+/// Returns a policy of this table whose bound a spill cannot keep, or for which the spill's words have no room, if
+/// there is one.
 fn unspillable(table: &Table, policy: Policy) -> Option<Policy> {
     let Some(book) = table.book() else {
         return Some(policy).filter(|policy| !can_spill(policy));

@@ -1,4 +1,4 @@
-//! Many keys at once: the lines of a whole batch are asked for before the first of them is needed.
+//! Decides many keys at once: the lines of a whole batch are prefetched before the first of them is needed.
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
@@ -40,8 +40,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         cost: u64,
         mut each: impl FnMut(&Q, Decision),
     ) {
-        // This is a ring: while a key is decided, the cache line of a later key is prefetched, which is `BATCH` keys
-        // further on. The ring is on the stack, so nothing is allocated for a batch.
+        // This is a ring: while a key is decided, the cache line of the key that comes `BATCH` keys later is
+        // prefetched. The ring is on the stack, so nothing is allocated for a batch.
         let mut ring = [(self.table.shard(0), Tag::NONE); BATCH];
         let due = |key: &Q| {
             let place = self.place(key.borrow());
@@ -55,7 +55,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         for batch in keys.chunks(BATCH) {
             // The clock is read once for each batch, not for each key.
             let (now_ns, verb) = (self.clock.now().as_nanos(), Verb::Check);
-            // A cost of 0 is a question, as in `check`. In a table of several tiers the first one is asked.
+            // A cost of 0 charges nothing, as in `check`. In a table of several tiers the keys are in tier 0.
             let ask = Ask { now_ns, cost, charge: cost > 0, verb, quota: QuotaId::tier(0) };
             for (key, slot) in batch.iter().zip(&mut ring) {
                 // The key is taken out before its slot is filled with the one that comes a ring later.

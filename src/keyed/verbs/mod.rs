@@ -1,4 +1,4 @@
-//! What a limiter of keys can be asked, and how it is built.
+//! The methods of a keyed limiter, and how it is built.
 
 pub(in crate::keyed) mod all;
 pub(in crate::keyed) mod build;

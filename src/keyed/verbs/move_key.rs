@@ -1,4 +1,4 @@
-//! Moving what a key has spent from one tier to another.
+//! Moves what a key has spent from one tier to another.
 //!
 //! The debt is charged to the key's new identity first, and only then is the old word cleared, by a
 //! compare-and-swap from the exact word that was read. So at every moment the debt stands somewhere: a request
@@ -43,7 +43,7 @@ impl Place<'_> {
                 // The key has no cell in its old tier. Its debt stands in the spill, if it has any.
                 || {
                     let (now_ns, verb) = (now.as_nanos(), Verb::Check);
-                    // This is a question about the key's debt, and charges nothing.
+                    // This only asks for the key's debt, and charges nothing.
                     let ask = Ask { now_ns, cost: 0, charge: false, verb, quota: self.quota };
                     old.owed_units(ask)
                 },

@@ -40,7 +40,8 @@ pub struct Stats {
     /// Requests of new keys that were denied because no cell was free and the table has no spill for them.
     pub full: u64,
     /// Requests of new keys that were decided in the spill because no cell was free, whether they were admitted or not.
-    /// Requests are included that were denied because of their key's charges in the spill although there was a cell.
+    /// This includes requests for which there was a cell, but which were denied because of their key's charges in the
+    /// spill.
     pub spilled: u64,
     /// Requests of new keys denied because other installs of the same key were in the way 8 times.
     pub contended: u64,
@@ -51,8 +52,8 @@ pub struct Stats {
     /// The time by which a shard's floor may lie behind a request before the request advances it. An idle key that
     /// comes back within this time finds its word.
     pub epoch: Duration,
-    /// The probability that a new key shares its word with some other key of a table at capacity.
-    /// Sharing can only under-admit. Two keys share if their tags are equal and so are their units.
+    /// The probability that a new key shares its word with some other key of a table at capacity. Keys that share a
+    /// word can only get less than their quotas. Two keys share a word if they have equal tags and the same units.
     pub collision_probability: f64,
 }
 
@@ -87,12 +88,12 @@ impl Table {
 /// was read.
 fn live_in(words: &Words<'_>, index: usize, now_ns: u64) -> usize {
     let shard = words.shard(index);
-    // The floor is read once, before the words. For a gauge a second reading would not pay.
+    // The floor is read once, before the words. A second reading would be more exact, but a gauge does not need that.
     let floor_ns = shard.header().floor_ns();
     let is_live = |&cell: &usize| {
         let word = shard.load(cell);
         // Each word can be read at the floor. `idle_ns` and `now_ns` are times of the same clock. If now lies before
-        // the floor, the floor is used, since that time has come.
+        // the floor, the floor is used, since another thread has already read that time.
         Kind::of(word) == Kind::Live && words.idle_ns(word, floor_ns) > now_ns.max(floor_ns)
     };
     (0..CELLS).filter(is_live).count()
@@ -100,12 +101,12 @@ fn live_in(words: &Words<'_>, index: usize, now_ns: u64) -> usize {
 
 /// `keys * 2 / units * 2^-tag_bits`: each of the keys has an equal tag with probability 2^-tag_bits, and then shares
 /// both units if its home is in either of the new key's two. Bits of the hash that are both in the unit's number and in
-/// the tag are used once in this formula.
+/// the tag are counted only once.
 #[expect(clippy::cast_precision_loss, reason = "a probability needs few digits")]
 fn collision_probability(table: &Table, keys: usize) -> f64 {
     let units = (table.shards() / unit()) as f64;
-    // The home of each key lies in one of the new key's two units with a chance of 2 in `units`. In a tiny table this
-    // number would exceed the number of keys.
+    // The home of each key lies in one of the new key's two units with a chance of 2 in `units`. In a tiny table the
+    // result would exceed the number of keys, so it is capped.
     let sharing = (2.0 * keys as f64 / units).min(keys as f64);
     let tag_bits = f64::from(table.division.tag_bits);
     // If the hash has fewer bits than the unit's number and the tag need together, keys with equal units are more

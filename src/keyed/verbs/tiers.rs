@@ -11,7 +11,7 @@ use crate::keyed::quotas::book::{Book, TIERS_MAX, index_bits_for};
 const NO_SHARE: &str = "has a slot for each unit, and tiers share cells of one size; use gcra or a window, or a KeyedLimiter \
                         for each plan, and take_up_to there what a key that moves has spent";
 
-/// The quotas in the order of their numbers, and those that must fit beside them.
+/// The quotas of the tiers in the order of their numbers, and further quotas that must fit beside them.
 #[derive(Clone, Debug)]
 pub(in crate::keyed) struct Tiers {
     /// The quota of tier 0, which always exists.
@@ -38,7 +38,7 @@ impl Tiers {
         if tiers > TIERS_MAX {
             return Err(BuildError::tier_count(tiers, TIERS_MAX));
         }
-        // The headroom is quotas that may be set later, so each of them must be possible in this table.
+        // The headroom consists of quotas that may be set later, so each of them must be possible in this table.
         let all = self.policies().chain(&self.headroom).copied();
         // A sliding log, which is kept in slots, cannot be a tier: see `KeyedBuilder`.
         let of_a_word = |policy| {
@@ -55,7 +55,7 @@ impl Tiers {
         self.policies().map(quota).collect()
     }
 
-    /// The quotas' numbers, in words that hold all of them and the headroom.
+    /// A book of these quotas, in words that have room for all of them and the headroom.
     pub(in crate::keyed) fn book(&self) -> Result<Book, BuildError> {
         let (tiers, all) = (self.count(), self.checked()?);
         if let Some(own) = self.own {
@@ -73,7 +73,7 @@ impl Tiers {
         if own == 0 || own > OWN_MAX {
             return Err(BuildError::own_quota_count(own, OWN_MAX));
         }
-        // Only between quotas of plain GCRA are debts carried over in units.
+        // Debts can be carried over in units only between quotas of plain GCRA.
         if self.first != Policy::from(self.first.quota()) {
             return Err(BuildError::own_quota_kind(self.first));
         }

@@ -1,9 +1,10 @@
-//! [`Demand`]: the bits that a policy needs in a word, in the order of preference.
+//! [`Demand`]: the bits that a policy needs in a word. Most policies have a choice of demands, which are tried in the
+//! order of preference.
 
 use crate::algorithm::{Kernel, Packing, Rules};
 use crate::policy::{Algorithm, Fineness, POWERS_OF_TEN, Policy};
 
-/// If callers bring quotas along, a unit of cost has 2^20 ticks at the finest, down to 2^13. The choices of
+/// A unit of a quota that a caller brings along has 2^20 ticks at the finest, and 2^13 at the coarsest. The choices of
 /// [`UNIT_BITS`] are tried after these.
 // A debt is rounded up to a whole tick each time that it is carried over to another quota. With fine ticks, a key that
 // is asked under two quotas in turns loses almost nothing in this way.
@@ -14,17 +15,18 @@ const UNIT_BITS_OWN: std::ops::RangeInclusive<u8> = 13..=20;
 // of that time.
 const UNIT_BITS: std::ops::RangeInclusive<u8> = 8..=12;
 
-/// A tick also need not be finer than the time that it takes to read a clock: a unit of short ticks may have 2^4 of
-/// them at the coarsest.
+/// A tick need not be shorter than the time that it takes to read a clock. So a unit may have as few as 2^4 ticks, if
+/// each is shorter than 16 ns.
 const UNIT_BITS_SHORT: std::ops::Range<u8> = 4..8;
 const TICK_NS_SHORT: std::ops::Range<u64> = 1..16;
 
 /// The start of a from-first window is rounded up to a quantum, of which a window has at least this many. The window
-/// may stay shut for up to one quantum too long. The smaller number is for limits whose count leaves little room.
+/// may stay shut for up to one quantum too long. The smaller number of quanta is for limits whose counts leave little
+/// room for the time.
 pub(super) const QUANTA: [u64; 2] = [1 << 16, 1 << 12];
 
-/// The end of a penalty is rounded up to a quantum, of which a window has at least this many: it is no coarser than the
-/// coarsest start of a window.
+/// The end of a penalty is rounded up to a quantum, of which a window has at least this many: an end is rounded by no
+/// more than the coarsest start of a window.
 const END_QUANTA: u64 = 1 << 12;
 
 /// The bits and the reach that a policy needs in a word.
@@ -41,8 +43,8 @@ pub(super) struct Demand {
 }
 
 impl Demand {
-    /// The `choice`th demand of the policy, in the order of preference; or, as an error, the number of bits, which is
-    /// too many.
+    /// The demand number `choice` of the policy, in the order of preference. The error is the number of bits that it
+    /// would need, which is too many.
     pub(super) fn of(policy: &Policy, choice: usize) -> Option<Result<Self, u32>> {
         match (policy.algorithm(), choice) {
             // Each choice has ticks twice as long.
@@ -68,7 +70,8 @@ impl Demand {
         }
     }
 
-    /// The demands of a quota of GCRA for finer ticks than a table of fixed quotas has, the finest first.
+    /// The demands of a GCRA quota that a caller brings along, the finest ticks first. All are finer than those of
+    /// [`Self::of`].
     pub(super) fn finer(policy: &Policy) -> impl Iterator<Item = Result<Self, u32>> {
         UNIT_BITS_OWN.rev().map(|unit_bits| Self::of_gcra(policy, unit_bits))
     }
@@ -78,18 +81,18 @@ impl Demand {
         (packing, count_bits): (Packing, u32),
         quanta: u64,
     ) -> Result<Self, u32> {
-        // The counts alone fill the word. One bit marks claims.
+        // The counts alone would fill the word, in which one bit marks claims.
         if count_bits >= 63 {
             return Err(count_bits);
         }
         let window_ns = policy.quota().period_ns();
         let quantum_ns = greatest_quantum_ns(window_ns, quanta);
         let (unit_ns, before) = match policy.algorithm() {
-            // A segment counts for a whole window, which has this many segments.
+            // The unit is a segment. A segment counts for a whole window, which has this many segments.
             Algorithm::SegmentedWindow { segments } => {
                 (window_ns / u64::from(segments), u64::from(segments))
             }
-            // A start may lie a quantum ahead, and a window need not be a whole number of quanta.
+            // Two quanta are added: a start may lie a quantum ahead, and a window need not be a whole number of quanta.
             Algorithm::FixedWindowFromFirst => (quantum_ns, window_ns / quantum_ns + 2),
             // A word names its window, and is idle when the next one begins.
             Algorithm::FixedWindow => (window_ns, 1),
@@ -106,7 +109,7 @@ impl Demand {
         let end =
             policy.at_limit().penalty.map_or(0, |_| policy.at_limit().penalty_ns() / unit_ns + 2);
         let count_bits = policy.needs().bits_beside_end(count_bits, unit_ns, end_quantum_ns);
-        // The counts fill the word together with the end of a penalty.
+        // The counts and the end of a penalty together would fill the word.
         if count_bits >= 63 {
             return Err(count_bits);
         }
@@ -119,16 +122,16 @@ impl Demand {
             unit_ns: (u128::from(unit_ns), 1),
             before,
             ahead: end.max(1),
-            // With fewer bits not even an epoch of one unit would fit, which takes five units and the reach.
+            // With fewer bits not even an epoch of one unit would fit: it takes five units and the reach.
             time_bits_min: 4,
         })
     }
 
     pub(super) fn of_gcra(policy: &Policy, unit_bits: u8) -> Result<Self, u32> {
         let quota = policy.quota();
-        // Twice the burst, or as far as a denial, a penalty or a debt reaches if that is further. A word may lie that
-        // far ahead without wrapping: after a charge into debt, a reservation, or a charge that a new key brings from
-        // the spill.
+        // Twice the burst, or as far as a denial, a penalty or a debt reaches if that is further. A word's time may lie
+        // this far ahead of now: after a charge into debt, a reservation, or a charge that a new key brings from the
+        // spill.
         let ahead = policy
             .needs()
             .ticks_ahead(unit_bits)
@@ -137,8 +140,8 @@ impl Demand {
         // `ahead`.
         let time_bits_min = u128::BITS - (ahead >> 1).leading_zeros() + 3;
         let count_bits = policy.at_limit().denial_bits();
-        // 62 bits leave one for the tag and one for the claim. `Layout::plan` then says how many
-        // are needed.
+        // Counts and time may take 62 bits, which leave one for the tag and one for claims. If they need more,
+        // `Layout::plan` reports how many.
         let (Ok(ahead), true) = (u64::try_from(ahead), count_bits + time_bits_min <= 62) else {
             return Err(count_bits + time_bits_min);
         };
@@ -154,7 +157,7 @@ impl Demand {
             rules: policy.rules(fineness),
             count_bits,
             unit_ns: (u128::from(quota.period_ns()), u128::from(quota.count()) << unit_bits),
-            // A time behind now means an idle word, however far behind it lies.
+            // A word whose time lies behind now is idle, however far behind.
             before: 0,
             ahead,
             time_bits_min,
@@ -162,8 +165,8 @@ impl Demand {
     }
 }
 
-/// The greatest power of ten nanoseconds that fits into a window at least `quanta` times.
+/// The greatest power of ten, in nanoseconds, that fits into a window at least `quanta` times.
 fn greatest_quantum_ns(window_ns: u64, quanta: u64) -> u64 {
-    // If the window has fewer nanoseconds than that, the quantum is one nanosecond, the finest time there is.
+    // If the window has fewer than `quanta` nanoseconds, the quantum is one nanosecond, the finest time there is.
     POWERS_OF_TEN.into_iter().rev().find(|&quantum| quantum <= window_ns / quanta).unwrap_or(1)
 }

@@ -1,5 +1,5 @@
-//! When the words of a shard are idle. The instants are the same for all its words, so everything that depends on them
-//! is computed once.
+//! Tests whether the words of a shard are idle. All words of a shard are tested at the same instants, so everything
+//! that depends on the instants is computed once.
 
 use super::Layout;
 use crate::algorithm::{Decides, Kernel};
@@ -10,14 +10,14 @@ impl Layout {
     /// the word? It does if the word has been idle for an epoch by then.
     pub(in crate::keyed) fn staleness(&self, floor_ns: u64, swept_ns: u64) -> Staleness<'_> {
         Staleness(
-            // Before the first epoch has passed, nothing has been idle for one.
+            // Before the first epoch has passed, no word can have been idle for an epoch.
             swept_ns
                 .checked_sub(self.division.epoch_ns())
                 .map(|at_ns| self.idleness(floor_ns, [at_ns])),
         )
     }
 
-    /// Prepares a test of live words that are read under this floor: is the word idle at each of these instants? One
+    /// Prepares a test of live words that are read under this floor: at which of these instants is the word idle? One
     /// preparation serves all words of a shard.
     pub(in crate::keyed) fn idleness<const N: usize>(
         &self,
@@ -25,12 +25,14 @@ impl Layout {
         instants_ns: [u64; N],
     ) -> Idleness<'_, N> {
         let times = match &self.kernel {
-            // The word is a time: one comparison with a bound tells idleness, and the bound is the same for all words.
+            // The word is only a time, so one comparison with a bound shows whether it is idle. The bound is the same
+            // for all words.
             Kernel::Gcra(gcra) if self.rules.are_none() => {
                 // A word's time is counted from the earliest time that it may have, as in `unpack`.
                 let earliest = gcra.moment(floor_ns).unit.wrapping_sub(self.back);
                 let bounds = instants_ns.map(|at_ns| {
-                    // How far the instant lies above the floor, or below it: `later` or the other distance is 0.
+                    // `later` is how far the instant lies above the floor. It is 0 if the instant lies below the floor,
+                    // and then the distance below is subtracted.
                     let later = gcra.passed(floor_ns, at_ns);
                     // A word is idle at an instant if its time is not later than that; the bound is the first time that
                     // is later.
@@ -67,7 +69,7 @@ impl<const N: usize> Idleness<'_, N> {
             return bounds.map(|bound| since < bound);
         }
         let ruled = layout.ruled();
-        // Read the word at the floor, where each word can be read, and then see it from each instant.
+        // Read the word at the floor, since every word can be read there, and then carry its state to each instant.
         let held = layout.unpack(word, &ruled, ruled.moment(*floor_ns));
         instants_ns.map(|at_ns| {
             // One of the two steps is 0, since the instant lies on one side of the floor.

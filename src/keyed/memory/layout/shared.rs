@@ -1,22 +1,23 @@
-//! One division of words that several quotas share.
+//! How several quotas share one division of words.
 //!
 //! ```text
 //! live     [0 | tag | index | surplus | time | counts]
 //! ```
 //!
-//! In all words of the table the tag has one width and the index another. The index names the quota. Each quota divides
+//! The tag has the same width in all words of the table, and so has the index, which names a quota. Each quota divides
 //! the remaining bits, the *state*, between its time, its counts and its *surplus*: the units spent under an earlier
-//! quota that it cannot count itself (`algorithm/surplus.rs`). The surplus gets the bits that the other two leave, at
-//! least 1 and at most 16: more bits make it more exact. A shard has one floor, so all quotas have the same epoch. A
-//! quota fits if its times can be distinguished over five epochs and the quota's own reach (the module above says why).
+//! quota that do not fit into the time and the counts (`algorithm/surplus.rs`). The surplus gets the bits that time and
+//! counts leave, at least 1 and at most 16: more bits make it more exact. A shard has one floor, so all quotas have the
+//! same epoch. A quota fits if its times can be distinguished over five epochs and the quota's own reach (the module
+//! above says why).
 //!
 //! # Headroom
 //! The tag takes 32 bits if all quotas fit beside it, and the state takes everything else: bits that no quota needs now
 //! are room for later quotas. Otherwise the tag takes the bits that the quotas leave. The epoch is at least as long as
 //! the slowest quota needs: an eighth of the longest time for which a key of that quota may stay live. An advance of
 //! the floor past all live words then takes at most ten steps. A longer epoch leaves room for slower quotas, a shorter
-//! one for faster quotas. So half of the doublings that would fit are taken, and more if the epoch would otherwise be
-//! shorter than a minute.
+//! one for faster quotas. So the shortest possible epoch is doubled half as often as would fit, and more often if it
+//! would otherwise be shorter than a minute.
 
 use super::{
     Demand, Division, EPOCH_GRANULES_ENOUGH, EPOCH_GRANULES_MAX, EPOCH_GRANULES_MIN, GRANULE_BITS,
@@ -32,16 +33,16 @@ use crate::policy::{AtLimit, Fineness, POWERS_OF_TEN, Policy};
 /// floor gives up after 14 steps (`floor`).
 pub(super) const EPOCHS_IN_HORIZON: u64 = 8;
 
-/// A surplus of this many bits is worth coarser ticks and narrower counts.
-// One step of it is then less than a hundredth of a limit: 2/255, since a word may count twice the limit.
+/// For a surplus of this many bits, coarser ticks and narrower counts are accepted.
+// One step of the surplus is then less than a hundredth of a limit: 2/255, since a word may count twice the limit.
 const SURPLUS_BITS_ENOUGH: u8 = 8;
 
-/// A surplus of this many bits is worth a narrower tag.
-// One step of it is then two fifteenths of the limit. A single bit says only that there is a surplus, which then counts
-// as the largest.
+/// For a surplus of this many bits, a narrower tag is accepted.
+// One step of the surplus is then two fifteenths of the limit. A single bit would say only that there is a surplus,
+// which would count as the largest.
 const SURPLUS_BITS_MIN: u8 = 4;
 
-/// The number of words that a [`Layout`] takes in atomics.
+/// The number of atomic words that hold a [`Layout`].
 pub(crate) const CODED_WORDS: usize = CODE_WORDS + 4;
 
 /// The properties that all quotas of a table share.
@@ -49,29 +50,29 @@ pub(crate) const CODED_WORDS: usize = CODE_WORDS + 4;
 pub(in crate::keyed) struct Shared {
     index_bits: u32,
     tag_bits: u32,
-    /// The epoch in granules. It may be longer than the epoch of the [`division`](Self::division); the widths follow
-    /// from this one.
+    /// The epoch in granules, from which the widths of the fields follow. The epoch of the [`division`](Self::division)
+    /// is this one, cut to the longest that can be counted.
     pub(in crate::keyed) epoch: u64,
 }
 
-/// A layout as numbers, without the shared properties.
+/// A layout as numbers, without the properties that all quotas share.
 pub(in crate::keyed) type Coded = [u64; CODED_WORDS];
 
 impl Shared {
     /// Finds the division that all these quotas fit in, with `index_bits` bits for the index.
     pub(in crate::keyed) fn plan(policies: &[Policy], index_bits: u32) -> Result<Self, BuildError> {
-        // Take the shortest epoch that each quota can use, and of these the longest.
+        // Find the shortest epoch that each quota can use, and take the longest of these.
         let slowest = policies.iter().map(epoch_for).max().unwrap_or(0);
         let epoch_min = slowest.max(EPOCH_GRANULES_MIN);
         let with = |tag_bits, epoch| Self { index_bits, tag_bits, epoch };
         let fits = |shared: &Self| policies.iter().all(|policy| shared.layout(policy).is_some());
         let fits_beside_tag = |epoch: &u64| fits(&with(TAG_BITS_ENOUGH, *epoch));
-        // Epochs of twice, four times, eight times the shortest length and so on, until the number overflows.
+        // The candidates are the shortest epoch times 2, 4, 8 and so on, until the number overflows.
         let longer = (1..i64::BITS).map_while(|n| epoch_min.checked_mul(1 << n));
         // A longer epoch takes more bits of each quota's time field. So if an epoch does not fit, none of the longer
         // ones fits.
         let doublings = longer.take_while(fits_beside_tag).count();
-        // Half of the doublings that fit leave room both for slower quotas and for faster ones.
+        // Taking half of the doublings that fit leaves room both for slower quotas and for faster ones.
         let middle = epoch_min.saturating_mul(1 << (doublings / 2));
         // Take more than half if that is needed for an epoch of a minute. If a minute does not fit, half of the
         // doublings are taken.
@@ -114,7 +115,7 @@ impl Shared {
     /// quota does not fit.
     pub(in crate::keyed) fn layout(self, policy: &Policy) -> Option<Layout> {
         let demands = (0..).map_while(|choice| Demand::of(policy, choice));
-        // A surplus gains nothing beyond the bits that distinguish each of its units.
+        // A surplus gains nothing from more bits than it takes to distinguish every number of units.
         let told = |layout: &Layout| {
             let exact = bits_for(layout.max_units());
             layout.surplus_bits.min(exact).min(SURPLUS_BITS_ENOUGH)
@@ -127,15 +128,15 @@ impl Shared {
     }
 
     /// The layout of a quota of GCRA that a caller brings along. It has the finest ticks with which its words still
-    /// have room for a debt that takes as long to come back as any key of the table may stay live. If there are no such
-    /// ticks, it has the finest ticks that fit. No such quota is replaced, so there is no surplus, and the time takes
-    /// all bits. Returns `None` if the quota does not fit.
+    /// have room for a debt that takes as long to drain as any key of the table may stay live. If there are no such
+    /// ticks, it has the finest ticks that fit. Such a quota is never replaced by a change, so there is no surplus, and
+    /// the time takes its bits. Returns `None` if the quota does not fit.
     pub(in crate::keyed) fn layout_of_own(self, policy: &Policy) -> Option<Layout> {
         let choices = (0..).map_while(|choice| Demand::of(policy, choice));
         let demands = Demand::finer(policy).chain(choices).filter_map(Result::ok);
         // The choices come with the finest ticks first.
         let mut layouts = demands.filter_map(|demand| self.fitting(demand)).map(|layout| {
-            // The bits of the surplus are added to the time. No bits are lost: a word has 63 for all of its parts.
+            // The bits of the surplus are added to the time. The sum cannot overflow: all fields together have 63 bits.
             let time_bits = layout.time_bits + layout.surplus_bits;
             Layout { time_bits, surplus_bits: 0, time_mask: (1 << time_bits) - 1, ..layout }
         });
@@ -152,12 +153,13 @@ impl Shared {
         let epoch_ns = (u128::from(self.epoch) + 1) << GRANULE_BITS;
         let epoch_units = epoch_ns.checked_mul(unit_ns.1)?.div_ceil(unit_ns.0);
         let reach = u128::from(before) + u128::from(ahead) + u128::from(SLACK);
-        // As in the module above: five epochs and the reach have to be distinguished.
+        // The field has to distinguish five epochs and the reach: see the module above.
         let instants = epoch_units.checked_mul(5)?.checked_add(reach)?;
         let fits = instants <= 1 << widest;
-        // Both are measured from about now, so the larger one is the longest time for which a key can stay live.
+        // `before` and `ahead` are both measured from about now, so the larger one is the longest time for which a key
+        // can stay live.
         let horizon = u128::from(before.max(ahead));
-        // A key that stays live for longer than eight epochs would make an advance of the floor long.
+        // A key that stays live for longer than eight epochs would make an advance of the floor take too many steps.
         if !fits || horizon > epoch_units.saturating_mul(EPOCHS_IN_HORIZON.into()) {
             return None;
         }
@@ -202,13 +204,14 @@ impl Shared {
     /// The layout of a quota for one limit that has a word to itself. Returns `None` if the quota does not fit.
     ///
     /// Until the latest time of the clock, times stay in the lower quarter of the field, and a charge ahead of now
-    /// stays within another quarter. So the distance between a time and now has only one reading. The highest rates
-    /// have no room for quarters. Their field has exactly as many instants as have to be distinguished.
+    /// stays within another quarter. So the distance between a time and now can be read in only one way. Quotas with
+    /// the highest rates have no room for quarters. Their field has exactly as many instants as have to be
+    /// distinguished.
     pub(in crate::keyed) fn layout_alone(self, policy: &Policy) -> Option<Layout> {
         let fitting = |choice: (Kernel, Rules, u32, u64), in_quarters: bool| {
             let (kernel, rules, count_bits, ahead) = choice;
-            // The times are in full width, since times in a table's words, and the low 64 bits of ticks, may wrap
-            // before the latest time.
+            // `passed` counts in full width. The times in a table's words, and the low 64 bits of a tick's number, may
+            // wrap before the latest time.
             let latest = kernel.passed(0, kernel.latest_ns());
             // A word's time lies behind now by at most the latest time that the clock can have. It lies ahead of now by
             // at most that time plus the furthest charge: twice the burst, a debt or a penalty.
@@ -268,7 +271,7 @@ impl Shared {
             state_bits: self.state_bits(),
             tag_bits: narrow(self.tag_bits),
             words_per_tag: 1 << self.state_bits(),
-            // The epoch is no longer than all times, so that twice the epoch can also be counted.
+            // The epoch is cut, so that twice the epoch still fits in a `u64`.
             epoch: self.epoch.min(EPOCH_GRANULES_MAX),
         }
     }
@@ -347,7 +350,7 @@ fn alone(policy: &Policy) -> Vec<(Kernel, Rules, u32, u64)> {
         let demands = (0..).map_while(|choice| Demand::of(policy, choice)).filter_map(Result::ok);
         return demands.map(|it| (it.kernel, it.rules, it.count_bits, it.ahead)).collect();
     }
-    // A policy of logs holds no word.
+    // A policy of logs has no words.
     let Some((kernel, fields, rules)) = policy.compile() else { return Vec::new() };
     let window_ns = policy.quota().period_ns();
     // Ticks are doubled each time and quanta are multiplied by ten, until one unit is a single tick, or a window has
@@ -357,7 +360,7 @@ fn alone(policy: &Policy) -> Vec<(Kernel, Rules, u32, u64)> {
         Kernel::FromFirst(_) => (0, POWERS_OF_TEN.len()),
         _ => (0, 0),
     };
-    // Counts are side by side, since a word of its own has room for them.
+    // The counts stand side by side: a limit that has a word to itself has room for that.
     let fineness = |unit_bits, quantum_ns| {
         let end_quantum_ns = 1; // there are no penalties here
         policy.kernel(Fineness {
@@ -369,7 +372,7 @@ fn alone(policy: &Policy) -> Vec<(Kernel, Rules, u32, u64)> {
     };
     let ticks = (0..ticks).rev().map(move |unit_bits| (unit_bits, 1));
     let quanta = POWERS_OF_TEN.into_iter().take(quanta).map(|quantum_ns| (0, quantum_ns));
-    // A window has at least as many quanta as in a table's words, so no start is rounded further.
+    // A window has at least as many quanta as in a table's words, so no start is rounded by more than there.
     let quanta = quanta.filter(move |(_, quantum_ns)| *quantum_ns <= window_ns / QUANTA[1]);
     let coarser = ticks.chain(quanta).filter_map(|(bits, quantum_ns)| fineness(bits, quantum_ns));
     let choice = |kernel: Kernel| {

@@ -5,10 +5,11 @@ use crate::algorithm::{Former, Kernel, SurplusScale};
 use crate::keyed::memory::shard::{OwnBits, TableWord};
 
 impl Layout {
-    /// The fineness of a tick, or the width of the surplus if that is less, up to twelve bits.
+    /// How exact a layout is: the number of bits that divide a unit into ticks, or the number of bits of the surplus if
+    /// that is less, but twelve at most.
     pub(super) fn merit_alone(&self) -> u32 {
-        // Twelve bits distinguish each surplus of a limit of two thousand; a tick of 1/4096 of a unit is the finest in
-        // a table.
+        // Twelve bits distinguish every surplus under a limit of two thousand. In a table of fixed quotas, a unit has
+        // 2^12 ticks at the finest.
         let ticks = if self.kernel.is_gcra() { self.kernel.fineness().ilog2() } else { u32::MAX };
         ticks.min(self.surplus_bits.into()).min(12)
     }
@@ -18,9 +19,9 @@ impl Layout {
     pub(in crate::keyed) fn max_units(&self) -> u64 {
         let limit = self.kernel.limit();
         match self.kernel {
-            // A word may remember a debt of a hundred limits, and a word with a store of its own a debt of centuries. A
-            // change of quota and back forgets everything beyond twice the limit and its queue: a larger range would
-            // make the steps larger than the limit.
+            // A word can hold a debt of a hundred limits, and the word of a single limiter can hold one of centuries.
+            // If the quota is changed and changed back, everything beyond twice the limit and its queue is forgotten: a
+            // larger range would make one step of the surplus larger than the limit.
             Kernel::Gcra(_) => {
                 let places = self.ruled().queue_ticks() / self.kernel.fineness();
                 limit.saturating_mul(2).saturating_add(places)

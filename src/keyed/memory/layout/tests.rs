@@ -54,7 +54,7 @@ fn the_layouts_of_these_policies_are_known() {
 #[test]
 fn a_refusal_tells_the_bits_that_would_be_needed() {
     let refused = |text: &str| Layout::plan(&text.parse().expect("a policy")).map(|_| ());
-    // 60 bits of count and at least 4 of time.
+    // The count needs 60 bits, and the time at least 4.
     let widest = refused("fixed-window 600000000000000000/4000d");
     assert_eq!(widest, Err(BuildError::tag_too_narrow(64, 0)));
 }
@@ -76,7 +76,8 @@ fn words_are_read_as_far_back_as_what_still_counts() {
     }
 }
 
-/// Months and years differ in length, so an epoch may have more of them or fewer, but never more than its units.
+/// Months and years differ in length, so the number of them in an epoch varies, but an epoch never has more of them
+/// than units.
 #[test]
 fn no_epoch_holds_more_windows_of_the_calendar_than_units_and_none_is_more_than_two_units() {
     for policy in ["calendar-month 10000", "calendar-year 10000", "calendar-week 10000 from-sunday"]

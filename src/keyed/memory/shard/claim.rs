@@ -8,14 +8,14 @@ use super::{Header, Shard, TableWord};
 impl Shard {
     /// Replaces the exact word that was read, to clear, claim or open a cell.
     pub(in crate::keyed) fn replace(&self, cell: usize, word: TableWord, next: TableWord) -> bool {
-        // AcqRel: Release as in `charge`. Acquire: if this is a claim, the caller's next reads are ordered after
+        // AcqRel: Release as in `charge`. Acquire: if this claims a cell, the caller's next reads are ordered after
         // everything that the word's writer saw. Relaxed on failure as in `charge`.
         self.cell(cell)
             .compare_exchange(word.to_bits(), next.to_bits(), Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
     }
 
-    /// [`replace`](Self::replace) for a word that was judged to owe nothing; any other word may owe something.
+    /// Like [`replace`](Self::replace), for a word that was judged to owe nothing. Any other word may owe something.
     pub(in crate::keyed) fn reclaim(
         &self,
         cell: usize,
@@ -38,7 +38,7 @@ impl Shard {
         told_apart(header.nonce())
     }
 
-    /// Reads the floor that will date a new word. For a thread that holds a claim in this shard.
+    /// Reads the floor that will date a new word. The caller holds a claim in this shard.
     pub(in crate::keyed) fn enter(&self) -> Header {
         // This is a write, although only the floor is needed, so that no floor can be published past a word that is
         // about to be opened under the previous floor. If the write comes after the sweeper's load of the header, the
@@ -69,7 +69,7 @@ impl Shard {
 
 // The points of these steps at which the models break the protocol, as in [`super`].
 
-/// The word that must be in a cell for it to be reclaimed: the one that was judged.
+/// The word that a reclaim replaces, which must be the word that was judged.
 #[inline(always)]
 fn reclaimable(shard: &Shard, cell: usize, judged: TableWord) -> TableWord {
     if planted(Fault::ReclaimWithoutExactWord) { shard.load(cell) } else { judged }
@@ -81,7 +81,7 @@ fn told_apart(count: u64) -> u64 {
     if planted(Fault::EqualNonces) { 7 } else { count }
 }
 
-/// True if an opener's reading of its floor leaves a trace in the header. A model may do without the trace.
+/// True if `enter` writes to the header when it reads the floor. A model may plant a plain read instead.
 #[inline(always)]
 fn marks_floors() -> bool {
     !planted(Fault::FloorReadUnmarked) && scale::marks_floors()

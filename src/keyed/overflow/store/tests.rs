@@ -61,8 +61,8 @@ fn the_sketch_counts_as_the_table_does_where_it_can() {
         ("gcra 10/m burst 10", true),
         ("gcra 1/d burst 1000", true),
         ("gcra 1000000/s burst 50000", true),
-        // A unit is a nanosecond. The sketch's finest tick is half of it, since the ticks until 2100 must stay below
-        // 2^63.
+        // One unit takes a nanosecond. The sketch's finest tick is half a nanosecond, since the ticks until 2100 must
+        // stay below 2^63.
         ("gcra 1000000000/s burst 50000", false),
         ("fixed-window 100/m", true),
         ("sliding-window 100/m strict", true),

@@ -1,5 +1,5 @@
-//! [`QuotaNumbers`]: the entry of a book under one index. A thread that reads it while it is written notices this by a
-//! version.
+//! [`QuotaNumbers`]: the entry of a book under one index. A thread that reads the entry while it is written notices
+//! this by the entry's version.
 
 use crate::algorithm::{CODE_WORDS, Former, RULES_WORDS, Rules, kernel_of_code};
 use crate::policy::{NUMBERS, Policy};
@@ -16,11 +16,11 @@ pub(super) struct QuotaNumbers {
     numbers: [AtomicU64; size_of::<Coded>() / size_of::<u64>()],
     /// The rules for what happens at the limit, if the numbers say that there are any.
     rules: [AtomicU64; RULES_WORDS],
-    /// The quota under which a surplus of its words was spent. It is read only for a word that has one, and by a
-    /// change.
+    /// The quota under which a surplus of this quota's words was spent. It is read by a change, and for words that have
+    /// a surplus.
     former: [AtomicU64; size_of::<FormerNumbers>() / size_of::<u64>()],
     tier: AtomicU64,
-    /// One more than the instant, in nanoseconds, at which the quota was replaced by another; 0 while it
+    /// One more than the instant, in nanoseconds, at which the quota was replaced by another; 0 or [`RULED`] while it
     /// is in force.
     retired: AtomicU64,
     /// The instant at which this quota replaced another; 0 if it was the first.
@@ -34,7 +34,7 @@ const RULED: u64 = u64::MAX;
 /// The numbers of a policy ([`Policy::numbers`]).
 pub(super) type Named = [AtomicU64; NUMBERS];
 
-/// The numbers of the quota that words have a surplus of ([`Former`]): its algorithm, two instants, and the most.
+/// The numbers of a [`Former`] quota: its algorithm, two instants, and the most units of a surplus.
 type FormerNumbers = [u64; CODE_WORDS + 3];
 
 /// A former quota as numbers; all 0 if there is none.
@@ -55,7 +55,7 @@ fn former_of([code @ .., at_ns, until_ns, most]: FormerNumbers) -> Option<Former
     Some(Former { kernel, at_ns, until_ns, most })
 }
 
-/// A quota, as a table is built with it or changed to it.
+/// A quota with which a table is built, or to which a tier is changed.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct NewQuota<'a> {
     pub(in crate::keyed) policy: &'a Policy,
@@ -73,7 +73,7 @@ pub(in crate::keyed) struct Start {
 impl QuotaNumbers {
     pub(super) fn vacant() -> Self {
         let numbers = std::array::from_fn(|_| AtomicU64::new(0));
-        // The version is even, since the numbers are whole, though no word leads to them yet.
+        // The version is even, since nothing is being written. No word leads here yet.
         let [version, tier, retired, since] = [0; 4].map(AtomicU64::new);
         let rules = std::array::from_fn(|_| AtomicU64::new(0));
         let former = std::array::from_fn(|_| AtomicU64::new(0));
@@ -82,13 +82,13 @@ impl QuotaNumbers {
 
     /// The numbers and their tier, or `None` while they are written.
     ///
-    /// Acquire throughout: a thread that loads one number of a newer version then also sees the version odd, or newer,
-    /// at the end. It also sees what came before that: the word or the tier through which it came leads here no more.
-    /// So a reader fails here at most once for each change, and never waits for a change.
+    /// Acquire throughout: a thread that loads one number of a newer version then sees the version odd, or newer, at
+    /// the end. It also sees what was done before that: the word or the tier that led it here now leads elsewhere. So a
+    /// reader fails here at most once for each change, and never waits for a change.
     #[inline(always)]
     pub(super) fn read(&self) -> Option<(Coded, usize)> {
-        // Acquire: each pairs with its Release in `write`. The version is read first and last. A thread that finds it
-        // even and the same has read nothing that was written in between.
+        // Acquire: each load pairs with its Release in `write`. The version is read first and last. If it is even and
+        // the same both times, nothing was written in between.
         let before = self.version.load(Ordering::Acquire);
         let code = std::array::from_fn(|n| self.numbers[n].load(Ordering::Acquire));
         let tier = index_of(self.tier.load(Ordering::Acquire));
@@ -112,7 +112,8 @@ impl QuotaNumbers {
         whole.then(|| (code, Rules::of_code(rules), tier))
     }
 
-    /// The quota under which a surplus of its words was spent, if any; `None` while it is written.
+    /// The quota under which a surplus of this quota's words was spent, if any. The outer `None` means that it is being
+    /// written.
     pub(super) fn former(&self) -> Option<Option<Former>> {
         // Acquire throughout, as in `read`.
         let before = self.version.load(Ordering::Acquire);
@@ -148,29 +149,29 @@ impl QuotaNumbers {
         }
     }
 
-    /// Says when the quota was replaced. Its tier has been turned to another before.
+    /// Writes the instant at which the quota was replaced. The caller has turned the quota's tier to another quota
+    /// before.
     pub(super) fn retire(&self, at_ns: u64) {
-        // Release: pairs with the Acquire of `retired_ns`.
-        // It holds one more, so that 0 can mean that the quota is in force. The sum does not overflow: see
-        // `Changing::instant`.
+        // Release: pairs with the Acquire of `retired_ns`. The number is one more than the instant, so that 0 can mean
+        // that the quota is in force. The sum does not overflow: see `Changing::instant`.
         self.retired.store(at_ns + 1, Ordering::Release);
     }
 
     /// The instant from which the quota has been in force.
     pub(super) fn since_ns(&self) -> u64 {
-        // Acquire: a thread that comes here through a word or a tier sees what was written before the word, or before
-        // the tier was turned.
+        // Acquire: a thread that a word or a tier has led here sees what was written before that word, or before the
+        // tier was turned.
         self.since.load(Ordering::Acquire)
     }
 
     #[inline(always)]
     pub(super) fn version(&self) -> u64 {
-        // Acquire: a thread that sees a version sees that the quotas before it are gone.
+        // Acquire: a thread that sees a version sees that the quotas of earlier versions are gone.
         self.version.load(Ordering::Acquire)
     }
 
-    /// Reads data that is kept elsewhere and written together with the numbers, and its version; `None` while it is
-    /// written.
+    /// Reads data that is kept elsewhere but written under this entry's version. Returns the data and the version, or
+    /// `None` while a thread writes.
     pub(super) fn read_beside<T>(&self, read: impl FnOnce() -> T) -> Option<(T, u64)> {
         // Acquire, both, as in `read`.
         let before = self.version.load(Ordering::Acquire);
@@ -179,7 +180,7 @@ impl QuotaNumbers {
         whole.then_some((found, before))
     }
 
-    /// Writes the numbers of an index that no word carries, and `also` what is read with them
+    /// Writes the numbers of an index that no word carries. `also` writes the data that is read with them
     /// ([`read_beside`](Self::read_beside)). Only a build, a change or the thread that has taken the place may call
     /// this.
     pub(super) fn write(
@@ -191,15 +192,14 @@ impl QuotaNumbers {
         also: impl FnOnce(),
     ) {
         let (NewQuota { policy, code, rules }, Start { since_ns, former }) = (quota, start);
-        // Relaxed: only changes write it, and one change comes after the other.
+        // Relaxed: no other thread writes this entry. During a build no other thread has the book, a change holds the
+        // right to change, and a place is written only by the thread that has taken it.
         let version = self.version.load(Ordering::Relaxed);
-        // No other thread writes it: during a build no other thread has the book, and a change holds the right to
-        // change.
         let [odd, even] = points::versions_behind(version);
-        // Release: a thread that sees the odd version also sees that the word or the tier through which it came leads
-        // here no more.
+        // Release: a thread that sees the odd version also sees that the word or the tier that led it here now leads
+        // elsewhere.
         self.version.store(odd, Ordering::Release);
-        // Release, here and below: a thread that sees one of them sees the odd version, too.
+        // Release, here and below: a thread that sees one of the new numbers sees the odd version, too.
         for (number, &value) in self.numbers.iter().zip(code) {
             number.store(value, Ordering::Release);
         }
@@ -210,12 +210,12 @@ impl QuotaNumbers {
         }
         // Only numbers that differ are written: words of most quotas have no surplus, and a model explores each store.
         for (number, value) in self.former.iter().zip(former_numbers(former.as_ref())) {
-            // Relaxed: only changes write it.
+            // Relaxed: only this thread writes the entry now.
             if number.load(Ordering::Relaxed) != value {
                 number.store(value, Ordering::Release);
             }
         }
-        // This is no step of a model, since no decision depends on it. Release, as for the numbers.
+        // Models leave this out, since no decision depends on it. Release, as for the numbers.
         if !cfg!(loom) {
             for (number, value) in named.iter().zip(policy.numbers()) {
                 number.store(value, Ordering::Release);

@@ -1,7 +1,9 @@
-//! [`OwnQuotas`]: the quotas that callers bring along with their requests, each in a place of the book.
+//! [`OwnQuotas`]: the quotas that callers bring along with their requests. Each of them has a place, which is an entry
+//! of the book.
 //!
-//! In such a book the key's identity does not depend on the quota. A key's word names by its index the quota that it
-//! was charged under last, and a request under another quota carries the word over (`lookup/slow/own.rs`).
+//! In such a book the key's identity does not depend on the quota. The index in a key's word names the quota under
+//! which the key was charged last. A request under another quota carries the word over to that quota
+//! (`lookup/slow/own.rs`).
 //!
 //! # How a quota gets its place
 //! The numbers of a quota say in which [`WINDOW`] places it may stand. The quota is looked for in these places, and if
@@ -11,23 +13,24 @@
 //! # How a place becomes free
 //! A place is free from the start, or freed by a pass over the table ([`Words::forget_unused`]). The pass may free a
 //! place only if no word carries its index and no thread can still write the index into a word. An index comes into a
-//! word in two ways: an install opens its claim with it, or a request carries over a word that had another one. A
+//! word in two ways: an install opens its claim with the index, or a request carries over a word from another index. A
 //! thread [pins](Book::pin) the place for as long as it may do either. A charge or a refund does not change the index
 //! of a word, and needs no pin.
 //!
-//! For all of this, each place has one atomic, its *use*: the number of pins, and one of three marks. The pass marks a
-//! place that has no pins as leaving, then reads the table, and then frees the place if its use is still exactly that
-//! mark. A pin takes the mark away, so the pass fails if any thread had the place pinned since the mark was set. If a
-//! thread had pinned the place before, it wrote its word before it gave the pin back (Release). The pass has seen that
-//! the pin was given back (Acquire, by the compare-and-swap that set the mark), so it finds the word.
+//! For all of this, each place has one atomic word, its *use*: the number of pins, and at most one of three marks
+//! (free, taken, leaving). The pass marks a place that has no pins as leaving, then reads the table, and then frees the
+//! place if its use is still exactly that mark. A pin removes the mark, so the pass fails if any thread has pinned the
+//! place since the mark was set. A thread that had pinned the place earlier wrote its word before it gave the pin back
+//! (Release). The pass has seen that the pin was given back (Acquire, by the compare-and-swap that set the mark), so it
+//! finds the word.
 //!
-//! A free place keeps its quota until another is written there, and a pin brings it back to use. So an entry whose
-//! quota was freed while the caller held it still works. After another quota has been written there, the version
-//! differs, and the request is denied as if there were no cell for its key.
+//! A free place keeps its quota until another quota is written there, and a pin brings the place back into use. So an
+//! entry whose quota was freed while the caller held it still works. Once another quota has been written there, the
+//! version differs, and a request of that entry is denied as if there were no cell for its key.
 //!
 //! Suppose that a thread reads a word and sleeps. Meanwhile the word's key is forgotten, its place is freed and given
-//! to another quota, and a word of the same bits comes into the cell. The thread would take that word for the word that
-//! it has read: see `lookup/price.rs`.
+//! to another quota, and a word of the same bits comes into the cell. The thread would mistake that word for the word
+//! that it has read: see `lookup/price.rs`.
 
 use super::{Book, NewQuota};
 use crate::change::ChangeError;
@@ -39,34 +42,35 @@ use crate::quota::Quota;
 use crate::sketch::{GOLDEN, mix};
 use crate::sync::{AtomicU64, Ordering};
 
-/// The places in which one quota may stand. Models have two.
+/// The number of places in which one quota may stand.
 // With half of all places in use, one quota in four billion finds all of these places taken.
 const WINDOW: usize = if cfg!(loom) { 2 } else { 32 };
 
-/// The most quotas that callers may bring along to one table at a time: thirteen bits of each word name one.
+/// The most quotas that callers may bring along to one table at a time. An index takes thirteen bits of each word then.
 pub(in crate::keyed) const OWN_MAX: usize = 4096;
 
-/// The number of groups of keys. When one key of a group is carried over, the permits of all its keys become worthless:
-/// see [`Void`].
-// The groups take 8 KiB. A permit that is kept for a second becomes worthless by mistake if any key of its group, a
-// thousandth of all keys, is carried over in that second.
+/// The number of groups of keys. When one key of a group is carried over to a faster quota, all permits of the group's
+/// keys become worthless: see [`Void`].
+// The groups take 8 KiB. A group has about a thousandth of all keys. If one of them is carried over, the permits of the
+// others become worthless, too, for no other reason.
 const GROUPS: usize = if cfg!(loom) { 1 } else { 1024 };
 
 /// No thread uses the place, and no word carries its index. Its quota may be replaced.
 const FREE: u64 = 1 << 63;
 
-/// A thread writes a quota there.
+/// A thread is writing a quota in the place.
 const TAKEN: u64 = 1 << 62;
 
-/// A pass over the table is looking for words that carry the index.
+/// A pass over the table is looking for words that carry the place's index.
 const LEAVING: u64 = 1 << 61;
 
 /// The quota that a request is decided under: the number of its tier, or of its place in a book of own quotas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::keyed) struct QuotaId {
     pub(in crate::keyed) number: u16,
-    /// The version of the place, by which the caller's quota is distinguished from a later quota in the same place. The
-    /// version of a tier, or of the quota that the limiter was built with, is not used, since these quotas stay.
+    /// The version of the place, which distinguishes the caller's quota from a later quota in the same place. It is not
+    /// used for a tier, nor for the quota that the limiter was built with, since no other quota takes over their
+    /// numbers.
     // This is the low half of the whole version. It repeats only after 2^31 other quotas in the same place.
     version: u32,
 }
@@ -81,13 +85,13 @@ impl QuotaId {
 /// The numbers of a [`Quota`]: count, period in nanoseconds, burst.
 type Numbers = [u64; 3];
 
-/// The quotas of a book whose keys may be asked under any of them.
+/// What a book keeps for the quotas that callers bring along, beside their entries.
 #[derive(Debug)]
 pub(super) struct OwnQuotas {
     uses: Box<[AtomicU64]>,
     /// The numbers of the quota in each place. They are written with the place's other numbers, under its version.
     numbers: Box<[[AtomicU64; 3]]>,
-    /// For each group of keys a [`Void`].
+    /// For each group of keys, a [`Void`].
     voids: Box<[AtomicU64]>,
 }
 
@@ -100,7 +104,7 @@ impl OwnQuotas {
         Self { uses: uses.collect(), numbers: numbers.collect(), voids: voids.collect() }
     }
 
-    /// The charges of a group of keys whose permits are worthless.
+    /// The [`Void`] of a group: the charges whose permits are worthless.
     fn void(&self, group: usize) -> &AtomicU64 {
         &self.voids[group % self.voids.len()]
     }
@@ -111,11 +115,13 @@ impl OwnQuotas {
     }
 }
 
-/// The charges whose permits are worthless: all those before an instant, and those at that instant but under one quota.
+/// The charges whose permits are worthless: all charges before an instant, and all charges at the instant itself except
+/// those under one quota.
 ///
-/// At the instant a key was carried over, and the quota is the quota that it was carried over to. The permit of its
-/// charge at this instant keeps its worth. The instant is cut to 16 microseconds, which leaves room for the number of a
-/// place. If keys were carried over to two quotas at the same cut instant, all permits of this instant are worthless.
+/// The instant is when a key was carried over, and the exempt quota is the one to which it was carried over. The permit
+/// of the charge that carried it over stays valid. The instant is cut to 16 microseconds, which leaves room for the
+/// number of a place. If keys were carried over to two quotas at the same cut instant, all permits of this instant are
+/// worthless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::keyed) struct Void(u64);
 
@@ -126,28 +132,28 @@ const PLACE_BITS: u32 = 14;
 const NO_PLACE: u64 = (1 << PLACE_BITS) - 1;
 
 impl Void {
-    /// No charges at all: the instant lies before every charge.
+    /// The empty set: its instant lies before every charge.
     pub(in crate::keyed) const NONE: Self = Self(0);
 
     fn of(at_ns: u64, place: u64) -> Self {
-        // This is one more than the instant, so that it is never 0. It fits, since low bits of the instant have been
-        // cut off.
+        // One is added to the instant, so that the result is never 0. The sum fits, since low bits of the instant have
+        // been cut off.
         let instant = ((at_ns >> PLACE_BITS) + 1).min(u64::MAX >> PLACE_BITS);
         Self(instant << PLACE_BITS | place)
     }
 
-    /// The charges that are in this set or in the other.
+    /// The union of the two sets.
     fn joined(self, other: Self) -> Self {
         let same_instant = (self.0 ^ other.0) <= NO_PLACE;
         let both = if same_instant && self != other { NO_PLACE } else { 0 };
         Self(self.0.max(other.0) | both)
     }
 
-    /// True if a charge under the quota in a place is among these.
+    /// True if a charge under the quota in `place` is in this set.
     pub(super) fn holds(self, charged_ns: u64, place: usize) -> bool {
         let charge = Self::of(charged_ns, place as u64);
         let [charged, void] = [charge, self].map(|it| it.0 >> PLACE_BITS);
-        // At the instant itself, the charge under the quota that the key was carried over to keeps its worth.
+        // At the instant itself, the charge under the quota to which the key was carried over keeps a valid permit.
         charged < void || (charged == void && charge != self)
     }
 }
@@ -171,7 +177,7 @@ pub(in crate::keyed) fn places_for(quotas: usize) -> usize {
 }
 
 impl Book {
-    /// The quotas that callers may bring along; none in a book of tiers.
+    /// True if callers may bring quotas along. In a book of tiers they may not.
     pub(in crate::keyed) fn takes_own(&self) -> bool {
         self.own.is_some()
     }
@@ -190,8 +196,8 @@ impl Book {
         let layout =
             self.shared().layout_of_own(&policy).ok_or(ChangeError::DoesNotFit { state_bits })?;
         for place in window(numbers, self.places()) {
-            // Acquire: the thread that freed the place has seen that no word carries its index, and so does this one.
-            // Relaxed on failure: the place is in use, and nothing is read.
+            // Acquire: the thread that freed the place has seen that no word carries its index, and now this thread
+            // sees the same. Relaxed on failure: the place is in use, and nothing is read.
             let taken =
                 own.uses[place].compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed);
             // Another thread uses the place, or was faster to take it.
@@ -209,21 +215,21 @@ impl Book {
             points::written_and_given(
                 || self.write_own(place, new, also),
                 // Release: a thread that pins the place from here on sees its numbers. No thread pins a place that is
-                // taken.
+                // marked as taken.
                 || own.uses[place].store(0, Ordering::Release),
             );
-            // `None` if a pass has freed the place already, and another thread has taken it.
+            // This is `None` if a pass has freed the place already, and another thread has taken it.
             if let Some(id) = self.id_at(own, place, numbers) {
                 return Ok(id);
             }
         }
-        // Every place is in use. Another thread may have written this very quota meanwhile.
+        // Every place is in use. But another thread may have written this very quota meanwhile.
         found().ok_or(ChangeError::TooManyQuotas { most: self.places() - 1 })
     }
 
     /// The place as an id, if these are the numbers of its quota.
     fn id_at(&self, own: &OwnQuotas, place: usize, numbers: Numbers) -> Option<QuotaId> {
-        // `None` means that another quota is being written there.
+        // `None` means that a quota is being written there.
         let (found, version) = self.read_own(place, || own.read(place))?;
         if found != numbers {
             return None;
@@ -231,13 +237,13 @@ impl Book {
         let used = &own.uses[place];
         // Acquire: a thread that finds the place in use sees its numbers, and may pin it.
         match used.load(Ordering::Acquire) {
-            // The place comes back to use, so that no other quota takes it before the first request under this quota.
+            // The place comes back into use, so that no other quota gets it before the first request under this quota.
             // Relaxed: no word has been written with its index. On failure another thread was faster, for this quota or
             // for another one.
             FREE => {
                 used.compare_exchange(FREE, 0, Ordering::Relaxed, Ordering::Relaxed).ok()?;
             }
-            // A place that is taken is left to the thread that writes there: it cannot be pinned yet.
+            // A place that is marked as taken is left to the thread that writes there: it cannot be pinned yet.
             used if !points::is_found(used & TAKEN != 0) => return None,
             _ => {}
         }
@@ -246,58 +252,59 @@ impl Book {
         is_same.then(|| QuotaId { number: number_of(place), version: low(version) })
     }
 
-    /// True if a word of this index is counted in the quota that is asked for.
+    /// True if a word with this index is counted in the quota of the request.
     #[inline(always)]
     pub(super) fn serves(&self, index: usize, quota: QuotaId) -> bool {
         index == usize::from(quota.number) && !self.is_gone(quota)
     }
 
-    /// True if another quota has been written in the place of this quota, which changes the version. The first place
-    /// keeps its quota.
+    /// True if another quota has been written in the place of this quota, which changes the version. The quota in the
+    /// first place is never replaced.
     #[inline(always)]
     fn is_gone(&self, quota: QuotaId) -> bool {
         let is_same = || quota.version == low(self.version(quota.number.into()));
         quota.number != 0 && !points::is_same_quota(is_same())
     }
 
-    /// Keeps the place of a quota from being freed; `Err` if another quota has it. In a book of tiers there is nothing
-    /// to pin.
+    /// Keeps the place of a quota from being freed; `Err` if another quota has got the place. In a book of tiers there
+    /// is nothing to pin.
     pub(in crate::keyed) fn pin(&self, quota: QuotaId) -> Result<Option<Pin<'_>>, Gone> {
         let Some(own) = &self.own else { return Ok(None) };
-        // Another quota has the place, or had it last. If the place is free, a pin would take it back into use for
+        // Another quota has got the place. If that quota's place is free by now, a pin would take it back into use for
         // nothing.
         if self.is_gone(quota) {
             return Err(Gone);
         }
         let used = &own.uses[usize::from(quota.number)];
-        // A place that was free, or about to be freed, still has its quota and can be used again. A place that is taken
-        // cannot, since another quota is being written there.
+        // A place that was free, or about to be freed, still has its quota and can be used again. A place that is
+        // marked as taken cannot, since a quota is being written there.
         let pinned = |used: u64| {
             (used & TAKEN == 0).then_some((used & !points::unmarked([FREE, LEAVING])) + 1)
         };
-        // Acquire: a thread that sees the place in use again sees its numbers. Relaxed otherwise: a pin publishes
-        // nothing, and a read-modify-write continues the release sequence of other pins.
+        // Acquire: a thread that sees the place in use again sees its numbers. No Release: a pin publishes nothing, and
+        // a read-modify-write continues the release sequence of other pins.
         used.fetch_update(Ordering::Acquire, Ordering::Relaxed, pinned).map_err(|_| Gone)?;
         let pin = Pin(used);
-        // Another quota was written there before the pin, and after the look above.
+        // If the quota is gone now, another one was written there after the test above and before the pin.
         if self.is_gone(quota) { Err(Gone) } else { Ok(Some(pin)) }
     }
 
-    /// A key of this group is about to be carried over to the quota in a place, in a way that makes the permits of its
-    /// earlier charges worthless: see `lookup/slow/own.rs`.
+    /// Makes the permits of a group's earlier charges worthless, because a key of the group is about to be carried over
+    /// to a faster quota, the one in `place`: see `lookup/slow/own.rs`.
     pub(in crate::keyed) fn void_permits(&self, group: usize, place: u16, at_ns: u64) {
         let Some(own) = &self.own else { return };
         let new = Void::of(at_ns, place.into());
         let joined = |found: u64| Some(Void(found).joined(new).0).filter(|void| *void != found);
-        // Release: the word is carried over behind this (Release, too). A thread that finds it carried over, or finds
-        // the key in yet another quota or new, sees this. Relaxed on the way: only the later of two is kept. Nothing is
-        // to be done if the group has a later one already.
+        // Release: the word is carried over after this write (by a Release, too). A thread that finds the word carried
+        // over, or the key under yet another quota or installed anew, sees this write. Relaxed for the load: of two
+        // instants the later is kept, so their order does not matter. If the group has a later instant already, nothing
+        // is written.
         let _ = own.void(group).fetch_update(Ordering::Release, Ordering::Relaxed, joined);
     }
 
     /// The charges of a key of this group whose permits are worthless.
     pub(in crate::keyed) fn void_of(&self, group: usize) -> Void {
-        // Acquire: pairs with the Release of `void_permits`. It is read behind the word.
+        // Acquire: pairs with the Release of `void_permits`. The caller has read the key's word before.
         let load = |own: &OwnQuotas| Void(own.void(group).load(Ordering::Acquire));
         self.own.as_ref().map_or(Void(0), load)
     }
@@ -305,38 +312,39 @@ impl Book {
     /// Marks every place that no thread has pinned as leaving.
     pub(in crate::keyed) fn mark_leaving(&self) {
         for used in self.uses() {
-            // Acquire: the words of every pin that was given back are seen from here on. Relaxed on failure: the place
-            // is pinned, or free already, and stays as it is.
+            // Acquire: from here on this thread sees the words that were written under every pin that has been given
+            // back. Relaxed on failure: the place is pinned or marked already, and stays as it is.
             let _ = used.compare_exchange(0, LEAVING, Ordering::Acquire, Ordering::Relaxed);
         }
     }
 
     /// True if an index is marked as leaving.
     pub(in crate::keyed) fn is_leaving(&self, index: usize) -> bool {
-        // Relaxed: this saves work. The place is freed by a compare-and-swap from the mark, whatever is read here.
+        // Relaxed: this test only saves work. Whatever is read here, a place is freed only by a compare-and-swap from
+        // the mark.
         self.uses().get(index).is_some_and(|used| used.load(Ordering::Relaxed) == LEAVING)
     }
 
-    /// Takes the mark of an index away, since a word carries the index.
+    /// Removes the mark of an index, since a word carries the index.
     pub(in crate::keyed) fn stays(&self, index: usize) {
         if let Some(used) = self.uses().get(index) {
-            // Relaxed: the mark is this thread's own. On failure another thread has pinned the place, which took it
-            // away.
+            // Relaxed: this thread has set the mark. On failure another thread has pinned the place, which removed the
+            // mark.
             let _ = used.compare_exchange(LEAVING, 0, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 
     /// Frees every place that is still marked as leaving, and returns the number of places that were freed.
     pub(in crate::keyed) fn free_leaving(&self) -> usize {
-        // Release: the thread that takes the place next sees what this one has seen of the table. Relaxed on failure: a
-        // thread has pinned the place meanwhile, or it was not marked.
+        // Release: the thread that takes the place next sees what this thread has seen of the table. Relaxed on
+        // failure: a thread has pinned the place meanwhile, or the place was not marked.
         let frees = |used: &&AtomicU64| {
             used.compare_exchange(LEAVING, FREE, Ordering::Release, Ordering::Relaxed).is_ok()
         };
         self.uses().iter().filter(frees).count()
     }
 
-    /// True if a place is neither free, nor taken, nor marked as leaving. It is no step of a model.
+    /// True if a place has none of the three marks. A model does not count this as a step.
     #[cfg(any(loom, shuttle))]
     pub(in crate::keyed) fn is_kept(&self, index: usize) -> bool {
         self.uses().get(index).is_none_or(|used| used.newest() & (FREE | TAKEN | LEAVING) == 0)
@@ -347,23 +355,24 @@ impl Book {
     }
 }
 
-/// The place of a quota has been given to another one.
+/// The place of a quota has been given to another quota.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct Gone;
 
-/// The places in which a quota of these numbers may stand, out of `count`. The first place of all is not among them.
+/// The places, out of `count`, in which a quota of these numbers may stand. The table's first place is never one of
+/// them.
 fn window(numbers: Numbers, count: usize) -> impl Iterator<Item = usize> {
     // Any mixing is good enough here: quotas are not secret, and no client gains if two quotas share their places.
     let [count_of, period_ns, burst] = numbers;
     let hash = mix(mix(count_of ^ GOLDEN, period_ns) ^ burst, GOLDEN);
-    // The places lie a step apart that differs from quota to quota, so that full ones are not next to each other. The
-    // step is odd and the number of places is a power of two, so each place comes once.
+    // The distance between two places differs from quota to quota, so that full places do not lie next to each other.
+    // The step is odd and the number of places is a power of two, so no place comes twice.
     let (first, step) = (scale(hash, count), scale(hash.rotate_left(32), count) | 1);
     let places = (0..count).map(move |n| first.wrapping_add(n.wrapping_mul(step)) & (count - 1));
     places.filter(|place| *place > 0).take(WINDOW)
 }
 
-/// The number of a place: there are [`OWN_MAX`] at most.
+/// The number of a place, which is below twice [`OWN_MAX`].
 #[expect(clippy::cast_possible_truncation, reason = "below 8192")]
 fn number_of(place: usize) -> u16 {
     place as u16
@@ -388,7 +397,7 @@ mod tests {
         assert_eq!([1, 7].map(|place| came.holds(microseconds(100), place)), [true, false]);
         assert_eq!([1, 7].map(|place| came.holds(microseconds(120), place)), [false; 2]);
         assert!(![0, u64::MAX].into_iter().any(|at_ns| Void::NONE.holds(at_ns, 0)));
-        // Two quotas at one instant make all permits of this instant worthless.
+        // If keys are carried over to two quotas at one instant, all permits of this instant are worthless.
         let both = came.joined(Void::of(microseconds(100), 9));
         assert!([7, 9].into_iter().all(|place| both.holds(microseconds(100), place)));
         assert_eq!(both.joined(came), both);
@@ -399,8 +408,8 @@ mod tests {
         assert!(last.holds(u64::MAX, 2) && !last.holds(u64::MAX, 3));
     }
 
-    /// Quotas like those of usual plans must be spread evenly: the more of them meet in one place, the more places are
-    /// looked at.
+    /// The quotas of usual plans must be spread evenly: the more quotas begin at one place, the more places each search
+    /// has to read.
     #[test]
     fn quotas_are_spread_over_their_places() {
         let first = |numbers| window(numbers, 1_024).next().expect("a place");

@@ -12,12 +12,13 @@ use crate::snapshot::{Form, Reader, RestoreError};
 /// A policy in numbers.
 const POLICY_WORDS: usize = NUMBERS;
 
-/// The words of each tier: its index, its policy, how that policy divides words, and the former quota of a surplus.
+/// The number of words per tier: for its index, its policy, how that policy divides words, and the former quota of a
+/// surplus.
 const WORDS_PER_TIER: usize =
     1 + POLICY_WORDS + size_of::<Coded>() / size_of::<u64>() + FORMER_WORDS;
 
-/// The words of the quota under which a surplus was spent: its policy, two instants, and the most. All are 0 if there
-/// is none.
+/// The number of words for the quota under which a surplus was spent: its policy, two instants, and the most units of a
+/// surplus. All are 0 if there is no such quota.
 const FORMER_WORDS: usize = POLICY_WORDS + 3;
 
 /// The division of words in a table of this book, as a file has it. `latest_ns` is the instant of the last change.
@@ -25,14 +26,14 @@ pub(in crate::keyed) fn form(book: &Book, latest_ns: u64) -> Form {
     form_of(book.shared(), book.tiers(), latest_ns)
 }
 
-/// The book, as a file has it. The caller has the right to change it.
+/// The book, as a file has it. The caller has the right to change the book.
 pub(in crate::keyed) fn words(book: &Book) -> Vec<u64> {
     let of_tier = |(tier, index): (usize, usize)| {
         // Every tier of the book has a policy, so this is never `None`.
         let policy = book.policy(tier).map_or([0; POLICY_WORDS], |policy| policy.numbers());
         let code = Shared::code(&book.in_force(tier).layout);
         let (former, name) = book.named_former(index);
-        // All are 0 if the quota has never been changed.
+        // All three are 0 if the quota has never been changed.
         let numbers = |Former { at_ns, until_ns, most, .. }| [at_ns, until_ns, most];
         let former = name.into_iter().chain(former.map_or([0; 3], numbers));
         std::iter::once(index as u64).chain(policy).chain(code).chain(former)
@@ -51,8 +52,8 @@ pub(in crate::keyed) fn form_of(shared: Shared, tiers: usize, latest_ns: u64) ->
     Form {
         cells: CELLS as u8,
         granule_bits: GRANULE_BITS as u8,
-        // Some fields would differ from quota to quota. In a table of several they mean something else: the bits of an
-        // index, the number of tiers, the instant of the last change.
+        // Three of the fields would differ from quota to quota. In a table of several quotas they hold something else:
+        // the bits of an index, the number of tiers, and the instant of the last change.
         count_bits: index_bits_for(tiers) as u8,
         time_bits: 0,
         tag_bits: shared.division().tag_bits,
@@ -63,8 +64,8 @@ pub(in crate::keyed) fn form_of(shared: Shared, tiers: usize, latest_ns: u64) ->
     }
 }
 
-/// Reads the book: for each tier its index and the former quota of a surplus. The quota and the layout in the file must
-/// be those that were given.
+/// Reads the book, and returns for each tier its index and the former quota of a surplus. The quotas and layouts in the
+/// file must be those that the caller gives.
 pub(in crate::keyed) fn read_book<R: Read>(
     reader: &mut Reader<R>,
     shared: Shared,
@@ -72,7 +73,7 @@ pub(in crate::keyed) fn read_book<R: Read>(
 ) -> Result<Vec<(usize, Option<FormerQuota>)>, RestoreError> {
     let mut indices: Vec<(usize, Option<FormerQuota>)> = Vec::with_capacity(quotas.len());
     for (tier, (policy, layout)) in quotas.iter().enumerate() {
-        // In the order in which `words` wrote them.
+        // The words come in the order in which `words` wrote them.
         let index = reader.word()?;
         let mut numbers = [0; POLICY_WORDS];
         for number in &mut numbers {
@@ -82,9 +83,9 @@ pub(in crate::keyed) fn read_book<R: Read>(
         for number in &mut code {
             *number = reader.word()?;
         }
-        // The tier has another quota, so its words would be read in the wrong ticks.
+        // In the file the tier has another quota, so its words would be read in the wrong ticks.
         if numbers != policy.numbers() {
-            // The numbers may be of no policy that this version knows: then the error says so.
+            // If this version knows no policy with these numbers, the error says so.
             let unknown = || "of no policy".to_string();
             let found = Policy::of_numbers(numbers).map_or_else(unknown, |found| found.to_string());
             let expected = policy.to_string();
@@ -130,7 +131,7 @@ fn read_former<R: Read>(
     }
     let (policy, rest) = numbers.split_at(POLICY_WORDS);
     let [at_ns, until_ns, most] = <[u64; 3]>::try_from(rest).unwrap_or_default();
-    // It must be a policy that this version counts in these words; otherwise the file is not of such a table.
+    // The policy must be one that words of this division can count. Otherwise the file is not of such a table.
     let policy = <[u64; POLICY_WORDS]>::try_from(policy).ok().and_then(Policy::of_numbers);
     let former = policy.and_then(|policy| {
         let kernel = shared.layout(&policy)?.kernel;
