@@ -1,4 +1,5 @@
-//! The cost of one check on one thread: admitted, denied, of a key in a table, of a new key; and the cost of the clock.
+//! Measures one check on one thread: an admitted one, a denied one, one of a key in a table, and one of a new key. It
+//! also measures a reading of the clock.
 
 #![allow(clippy::cast_possible_truncation, reason = "no count here comes near 2^32")]
 
@@ -59,7 +60,7 @@ fn windows(criterion: &mut Criterion) {
         let segments = if text == "segmented-window" { " x2" } else { "" };
         let policy = format!("{text} 60000/s{segments}").parse::<tollgate::Policy>().expect("fits");
         let limiter = Limiter::new(policy);
-        // Each iteration starts ten windows later, and takes most of a window's limit.
+        // Each iteration starts ten windows later. Its checks use up most of a window's limit.
         let second = Cell::new(0);
         let ask = || limiter.entry().at(Timestamp::from_secs(second.get())).check().is_allowed();
         group.bench_function(text, |b| {
@@ -93,7 +94,7 @@ fn keyed(criterion: &mut Criterion) {
     group.bench_function("found, denied", |b| {
         b.iter(|| assert!(!denied.check(next()).is_allowed()));
     });
-    // A key is idle after a microsecond of the caller's time, so cells are taken over all the time.
+    // A key is idle after a microsecond of the caller's time, so new keys take over cells all the time.
     let brief =
         KeyedLimiter::new(Quota::per_second(1_000_000).burst(1), 1_000_000).expect("a table");
     let (mut key, mut admitted, mut now) = (0_u64, 0_u64, brief.now());

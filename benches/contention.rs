@@ -1,5 +1,5 @@
-//! Measures a decision on 1, 2, 4 and so on threads, up to the number of threads that the machine runs at once. All
-//! threads share one limit under each algorithm, the stripes or leases of one limit, or the keys of one table. The
+//! Measures a decision on 1, 2, 4 and so on threads, up to the number of threads that the machine runs at once. The
+//! threads share one limit (under each algorithm), the stripes or leases of one limit, or the keys of one table. The
 //! tables at the end show how the cost grows with the threads.
 //!
 //! ```text
@@ -18,11 +18,11 @@ use common::{KeyStream, contend, filled, on_threads, threads};
 use criterion::Criterion;
 use tollgate::{Limiter, Policy, Quota, StripedLimiter};
 
-/// More units than all threads of any machine ask for in a measurement.
+/// A measurement asks for fewer units than this, on any machine and with all threads.
 const PLENTY: Quota = Quota::per_second(1_000_000_000).burst(1_000_000_000_000);
 
-/// Policies of windows, with the number of units that each admits. A measurement asks for more, so the limits are
-/// renewed.
+/// Policies of windows, with the number of units that each admits. A measurement asks for more units than that, so the
+/// threads renew the limits.
 const WINDOWS: [(&str, &str, u64); 3] = [
     ("fixed-window", "fixed-window 16000000/d", 16_000_000),
     ("sliding-window", "sliding-window 16000000/d", 16_000_000),
@@ -77,7 +77,7 @@ fn one_limit(criterion: &mut Criterion, table: &mut ScalingTable) {
 
 /// Returns a function that says whether a thread renews the limit before its nth decision. Each thread makes `every`
 /// decisions between two renewals of its own, so all threads together make at most `threads * every` decisions between
-/// any two renewals. The limit has room for these, so none is ever denied.
+/// any two renewals. The limit has room for that many, so no decision is ever denied.
 fn renewals(room: u64, threads: usize) -> impl Fn(usize) -> bool {
     let every = 1_usize << (room / threads as u64).ilog2();
     move |nth| nth & (every - 1) == 0
@@ -85,7 +85,7 @@ fn renewals(room: u64, threads: usize) -> impl Fn(usize) -> bool {
 
 fn one_table(criterion: &mut Criterion, table: &mut ScalingTable) {
     const KEYS: u64 = 1_000_000;
-    // A burst lasts a tenth of a second, even if every request is for one key.
+    // The burst is enough for a tenth of a second, even if every request is for one key.
     let keyed = filled(Quota::per_second(500_000_000).burst(50_000_000), KEYS, |number| number);
     let mut group = criterion.benchmark_group("contention/keyed");
     for (name, stream) in [
@@ -109,7 +109,7 @@ struct ScalingTable {
 }
 
 impl ScalingTable {
-    /// Measures a row. `ns` gives the time of a decision of each thread on a number of threads, if that was measured.
+    /// Measures a row. `ns` returns the time per decision on a number of threads, if that was measured.
     fn measure(&mut self, name: &str, ns: impl FnMut(usize) -> Option<f64>) {
         let all = self.counts.iter().copied().map(ns).collect();
         self.rows.push((name.to_owned(), all));

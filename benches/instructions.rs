@@ -1,4 +1,4 @@
-//! Instructions of one decision, counted by valgrind's callgrind. This figure hardly depends on what else the machine
+//! Instructions of one decision, counted by valgrind's callgrind. The count hardly depends on what else the machine
 //! does.
 //!
 //! ```text
@@ -7,9 +7,9 @@
 //! ```
 //!
 //! For each row the bench runs itself under valgrind, which counts from the first decision to the last. The figures
-//! include the loop around a decision, which makes the key of the turn, if there is one, and compares the verdict; the
-//! loop has a row of its own. Hashers are seeded, so that in each run the same keys lie away from the cells where they
-//! are looked for first.
+//! include the loop around the decisions, which makes the next key (if there are keys) and compares the verdict. One
+//! row measures the loop alone. The hashers have fixed seeds, so that in each run the same keys are found elsewhere
+//! than in the first cell that is searched.
 
 #[path = "common/callgrind.rs"]
 mod callgrind;
@@ -27,13 +27,14 @@ use tollgate::{
 
 use callgrind::{Row, count};
 
-/// There are so few keys that a table is in the cache. Instructions do not depend on that, but filling a table under
-/// valgrind takes time.
+/// The keys are so few that their table fits in the cache. The number of instructions does not depend on the size, but
+/// filling a large table under valgrind takes time.
 const KEYS: u64 = 1_000;
 const TURNS: u64 = 10 * KEYS;
 
 const PLENTY: Quota = Quota::per_second(1_000_000_000).burst(100_000_000);
-/// The quotas of a table of several quotas, which has room for them beside its tags.
+/// The quotas for the rows whose table has several quotas. A cell of such a table has room beside its tag for the
+/// number of its quota.
 const MILLION: Quota = Quota::per_second(1_000_000).burst(1_000_000);
 const HALF: Quota = Quota::per_second(500_000).burst(1_000_000);
 
@@ -158,7 +159,7 @@ const ROWS: [Row; 23] = [
     }),
 ];
 
-/// The key of a turn. Successive turns have keys that are far apart.
+/// The key of the nth decision. Successive decisions have keys that are far apart.
 fn key(n: u64) -> u64 {
     n.wrapping_mul(0x9E37_79B9_7F4A_7C15) % KEYS
 }
@@ -206,7 +207,8 @@ fn exhausted(one: Limiter) -> Limiter {
 }
 
 fn exhaust(one: &Limiter) {
-    // Enough requests to pass the debt of counted denials, too, which is at most a hundred times the limit.
+    // These are enough requests to exceed the debt from counted denials, too, which is at most a hundred times the
+    // limit.
     (0..500).for_each(|_| _ = one.check());
 }
 

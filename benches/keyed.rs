@@ -1,4 +1,4 @@
-//! Checks in tables of 1 k, 1 M and 10 M keys: by the type of key, one at a time and many at once.
+//! Measures checks in tables of 1 k, 1 M and 10 M keys, with each type of key, one at a time and many at once.
 
 #![allow(clippy::cast_possible_truncation, reason = "no count here comes near 2^32")]
 
@@ -19,7 +19,7 @@ fn of_type<K: Hash + Sync>(
     key: impl Fn(u64) -> K,
 ) {
     let rate = 1_000_000_000 / keys;
-    // A warm-up begins the same stream again and again, so its first keys come many times within a moment.
+    // The warm-up begins the same stream again and again, so the stream's first keys ask many times within a moment.
     let quota = Quota::per_second(rate).burst((rate / 10).max(100));
     let table = filled(quota, keys, &key);
     let streams = [0, 1].map(|seed| KeyStream::uniform(keys, seed).map(&key));

@@ -1,7 +1,7 @@
 //! Latencies of single operations: histograms for checks of existing keys, on two threads, and for new keys while a
 //! table fills. They are printed, since criterion reports only means.
 //!
-//! Every worst time includes the machine's interruptions; the p99.99 is that of the code.
+//! Each worst time includes interruptions by the machine; the p99.99 is the code's own.
 
 #![allow(clippy::cast_possible_truncation, reason = "no count here comes near 2^32")]
 

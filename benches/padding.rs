@@ -1,5 +1,5 @@
-//! The gain of each choice of the hot path: the same kernel is measured with one choice undone. The kernels are a
-//! table's steps in small (hash, line, clock, load, compare-and-swap), so that nothing else differs.
+//! Measures what each design choice in the hot path gains, with kernels that differ in that one choice only. The
+//! kernels are the steps of a table in miniature: hash, cache line, clock, load and compare-and-swap.
 
 #![allow(clippy::cast_possible_truncation, reason = "no count here comes near 2^32")]
 
@@ -23,7 +23,8 @@ fn add_one(cell: &AtomicU64) -> bool {
     }
 }
 
-/// Each thread has a cell of its own. The cells lie side by side in one cache line, or each in a line of its own.
+/// Each thread has a cell of its own. Compares cells side by side in one cache line with cells that are each in a line
+/// of their own.
 fn padded(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("padding/a cell for each thread");
     for threads in threads::counts() {
@@ -36,8 +37,8 @@ fn padded(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Compares weak and strong compare-and-swaps. The weak one may fail spuriously, and saves a loop on machines without
-/// such an instruction; on x86-64 both are one instruction.
+/// Compares weak and strong compare-and-swaps. The weak one may fail spuriously. It saves a loop on machines that have
+/// no strong compare-and-swap instruction; on x86-64 both are the same instruction.
 fn strength(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("padding/compare-and-swap");
     for threads in [1, 2] {

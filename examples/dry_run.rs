@@ -1,4 +1,4 @@
-//! Shows what a limit would have done to requests that came at these times. Times are in seconds, one a line:
+//! Shows what a limit would have done to requests that came at these times. Times are in seconds, one on each line:
 //!
 //! ```sh
 //! printf '%s\n' 0 0.01 0.02 0.5 | cargo run --example dry_run -- "10/s burst 2"

@@ -1,5 +1,5 @@
-//! Copies the lines of a log, but from each source (the first word of a line) no more than a policy allows, so that one
-//! source cannot flood the output. At the end it tells how many lines were left out:
+//! Copies the lines of a log. From each source (the first word of a line) it copies no more lines than a policy allows,
+//! so that one source cannot flood the output. At the end it prints how many lines were left out:
 //!
 //! ```sh
 //! tail -f access.log | cargo run --example log_limiter -- "5/s burst 20"
@@ -11,8 +11,9 @@ use std::io::{self, BufRead, Write};
 
 use tollgate::{KeyedLimiter, Policy};
 
-/// The number of sources at a time: 1.6 MB, allocated at the start and never again. If there are more, sources share
-/// counts. Then lines may be left out that would have passed alone, but no line too many is passed.
+/// The number of sources at a time. It takes 1.6 MB, allocated at the start and never again. If there are more sources,
+/// some share a count. Then lines may be left out that the policy would allow, but the limit never passes too many
+/// lines.
 const SOURCES: usize = 100_000;
 
 fn main() -> Result<(), Box<dyn Error>> {

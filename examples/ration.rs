@@ -1,4 +1,4 @@
-//! Answers, for each key on standard input, whether it may go on now. It keeps the charges in a file from one run to
+//! Says for each key on standard input whether it may go on now. It keeps the keys' charges in a file from one run to
 //! the next. It is meant for shell scripts that must not do something more often than a policy allows.
 //!
 //! ```sh
@@ -18,9 +18,9 @@ use tollgate::{Clock, KeyedLimiter, Policy, RestoreError};
 /// The number of keys at a time.
 const KEYS: usize = 10_000;
 
-/// Restores the state of the last run. This function decides what to do if that is not possible.
+/// Restores the state of the last run. If that fails, this function decides what to do.
 fn open(policy: Policy, path: &Path) -> Result<KeyedLimiter<str>, Box<dyn Error>> {
-    // Unix time, which goes on while no process runs.
+    // The clock gives Unix time, which goes on while no process runs.
     let clock = Clock::unix();
     match File::open(path) {
         Ok(file) => match KeyedLimiter::builder(policy).clock(clock.clone()).restore(file) {
@@ -34,7 +34,7 @@ fn open(policy: Policy, path: &Path) -> Result<KeyedLimiter<str>, Box<dyn Error>
     Ok(KeyedLimiter::builder(policy).clock(clock).build(KEYS)?)
 }
 
-/// Writes a whole new file before it replaces the old one: there is a complete file at every moment.
+/// Writes a whole new file and then replaces the old one, so there is a complete file at every moment.
 fn save(limiter: &KeyedLimiter<str>, path: &Path) -> Result<(), Box<dyn Error>> {
     let unfinished = path.with_extension("new");
     let file = File::create(&unfinished)?;

@@ -17,8 +17,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut output = io::stdout().lock();
     // Lines are bytes, not text: a line need not be UTF-8.
     for line in io::stdin().lock().split(b'\n') {
-        // Only this thread takes units, so one wait would do. If other threads did, another thread might take the unit
-        // first.
+        // Only this thread takes units, so it would be enough to wait once. If other threads took units as well, one of
+        // them might take the unit first.
         while let Some(wait) = limiter.entry().check().retry_after() {
             thread::sleep(wait);
         }

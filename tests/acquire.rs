@@ -1,4 +1,4 @@
-//! Waiting for a turn: the queue is first come, first served, and bounded; a waiter that gives up leaves no trace.
+//! Waiting for a turn: the queue is bounded and first come, first served, and a request that gives up leaves no trace.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -18,7 +18,7 @@ fn never(_: Duration) -> Pending<()> {
     pending()
 }
 
-/// Polls once: with the sleeps of these tests a future is ready at its first poll, or never.
+/// Polls a future once. With the sleeps of these tests, a future is either ready at its first poll or never.
 fn poll<T>(future: impl Future<Output = T>) -> Poll<T> {
     pin!(future).poll(&mut Context::from_waker(Waker::noop()))
 }
@@ -32,7 +32,7 @@ fn limiter(quota: Quota) -> (Limiter, ManualClock) {
 fn requests_leave_at_the_rate() {
     let (limiter, clock) = limiter(Quota::per_second(4).burst(2));
     let start = clock.now();
-    // To wait, the test advances the clock.
+    // The sleep of this test advances the clock.
     let advance = |wait| {
         clock.advance(wait);
         ready(())
@@ -104,8 +104,8 @@ fn a_queue_is_as_long_as_it_says() {
 
 #[test]
 fn example_22_a_queue_of_three_lets_one_out_each_second() {
-    // The example's queue of 3 includes the request that leaves at once. So the policy has a burst of 1, and two places
-    // behind it.
+    // The queue of 3 in the example includes the request that leaves at once. So here the policy has a burst of 1, and
+    // there are two places behind it.
     let (limiter, clock) = limiter(Quota::per_minute(60).burst(1));
     let (wait, start) = (LONG.behind(2), clock.now());
     let leaves_after = || {
@@ -122,7 +122,7 @@ fn example_22_a_queue_of_three_lets_one_out_each_second() {
     assert_eq!(leaves_after(), None);
     clock.advance(SECOND / 2);
     assert_eq!([leaves_after(), leaves_after()], [seconds(3), None]);
-    // However many requests come, one leaves each second, first come, first served.
+    // However many requests come, one leaves each second, in the order in which they came.
     for second in 2..20 {
         clock.advance(SECOND);
         assert_eq!([leaves_after(), leaves_after()], [seconds(second + 2), None]);
@@ -149,7 +149,7 @@ fn jitter_comes_later_and_never_earlier() {
         assert!(poll(limiter.entry().acquire(1, LONG.jitter(jitter), note)).is_ready());
     }
     let notes = notes.into_inner();
-    // The first request goes at once, or up to 100 ms later.
+    // The first request's turn is at once, so it waits only for its jitter of up to 100 ms.
     let turns = (0..).map(|nth| nth * SECOND);
     let late: Vec<_> = turns.zip(notes.iter()).map(|(turn, &slept)| slept - turn).collect();
     assert!(late.iter().all(|&late| late <= jitter), "{late:?}");
@@ -159,7 +159,7 @@ fn jitter_comes_later_and_never_earlier() {
 
 #[tokio::test(start_paused = true)]
 async fn tasks_of_tokio_wait_for_their_turn() {
-    // The limiter's own time stands still, so each task waits as long as if all had begun at the start.
+    // The limiter's own time stands still, so each task waits as long as if all tasks had begun at the start.
     let (limiter, _) = limiter(Quota::per_second(1));
     let start = tokio::time::Instant::now();
     let task = || async {
@@ -170,7 +170,7 @@ async fn tasks_of_tokio_wait_for_their_turn() {
     assert_eq!([first, second, third], [Duration::ZERO, SECOND, 2 * SECOND]);
 }
 
-/// A thread that waits with its own sleeps.
+/// A thread that waits by sleeping itself.
 #[test]
 fn a_thread_waits_for_a_window() {
     let limiter = Limiter::new("fixed-window 1/20ms".parse::<Policy>().unwrap());
@@ -179,7 +179,7 @@ fn a_thread_waits_for_a_window() {
     }
 }
 
-/// The steps of `acquire`, for a caller that sleeps by its own means.
+/// The steps of `acquire`, for a caller that has its own way to sleep.
 #[test]
 fn a_budget_is_spent_in_steps_and_keeps_its_bound() {
     let clock = ManualClock::new();
@@ -188,7 +188,7 @@ fn a_budget_is_spent_in_steps_and_keeps_its_bound() {
         .build();
     let mut budget = WaitBudget::new(Wait::at_most(2 * SECOND), limiter.now());
     for turn in 0..3 {
-        // Another request takes the unit each time.
+        // In each turn another request takes the unit first.
         assert!(limiter.check().is_allowed());
         match budget.step(limiter.entry(), 1) {
             Ok(WaitStep::Later(pause)) if turn < 2 => {

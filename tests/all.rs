@@ -1,4 +1,4 @@
-//! Several limits at once: all are charged or none is, and the answer names the limit that decides.
+//! Several limits at once: either all are charged or none is, and the answer names the limit that decides.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -29,7 +29,7 @@ fn example_23_one_post_per_second_and_150_friends_per_day() {
     let now = Timestamp::from_secs(100);
     assert_eq!((0..200).filter(|_| friends.entry().at(now).check().is_allowed()).count(), 150);
     assert!(posts.entry().at(now).peek(1).is_allowed());
-    // A call that needs both is charged in both or in neither.
+    // A call that needs both limits is charged in both or in neither.
     let both =
         |now| check_all(&mut [posts.entry().at(now).cost(1), friends.entry().at(now).cost(1)]);
     assert_eq!(both(now).denied_by(), Some(1));
@@ -50,7 +50,7 @@ fn the_longest_wait_is_the_answer_and_waiting_so_long_succeeds() {
     };
     let start = Timestamp::from_secs(1_020);
     assert!(ask(start).is_allowed());
-    // This time is a whole number of the table's ticks, of which 4,096 are half a minute.
+    // This time is a whole number of the table's ticks. There are 4,096 ticks in half a minute.
     let denied = ask(start + Duration::from_micros(937_500));
     assert_eq!(denied.denied_by(), Some(2));
     let denial = *denied.into_result().unwrap_err().denial();
@@ -145,9 +145,9 @@ fn threads_that_ask_in_opposite_orders_share_each_limit_and_lose_nothing() {
         let threads: Vec<_> = (0..4).map(|thread| scope.spawn(move || ask(thread))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
-    // `other` is used up first: no other limit denies, so none of its charges is ever undone.
+    // `other` is used up first, so no other limit denies, and no charge of `other` is ever undone.
     assert_eq!((admitted, other.entry().at(now).peek(1).remaining()), (4_000, 0));
-    // A request that `other` denies may have charged these limits before: for each thread one such charge may stay.
+    // A request that `other` denies may have charged these two limits before. One such charge for each thread may stay.
     for (limit, left) in
         [(5_000, one.entry().at(now).peek(1)), (9_000, table.entry(&1).at(now).peek(1))]
     {
@@ -186,7 +186,7 @@ fn what_is_asked_and_answered_can_be_sent_and_is_small() {
     assert!(told.len() < 300, "{told}");
 }
 
-/// A `match` on the index of the limit that denied treats an admitted request as admitted, and the error of `?` still
+/// In a `match` on the index of the limit that denied, an admitted request is seen as admitted. The error of `?` also
 /// names the limit.
 #[test]
 fn an_admitted_request_is_denied_by_no_limit_and_an_error_keeps_the_index() {

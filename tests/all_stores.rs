@@ -1,4 +1,4 @@
-//! Several limits at once, each in another kind of store: a sketch, stripes, logs, words, tiers, and a quota that
+//! Several limits at once, each in a different kind of store: a sketch, stripes, logs, words, tiers, and a quota that
 //! changes.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
@@ -28,7 +28,7 @@ fn striped(text: &str) -> StripedLimiter {
     StripedLimiter::builder(policy(text)).stripes(2).clock(ManualClock::new()).build().unwrap()
 }
 
-/// One limit in each kind of store. All have 20 units, except one that has 4.
+/// One limit in each kind of store. Each has 20 units, except for one that has 4.
 struct Stores {
     sketch: SketchLimiter<u64>,
     striped: StripedLimiter,
@@ -71,7 +71,7 @@ impl Stores {
     }
 
     fn left(&self, now: Timestamp) -> [u64; 8] {
-        // The stripes have as many units left as a thread can still get one by one.
+        // The units left in the stripes are counted by taking them one by one.
         let all = (0..).take_while(|_| self.striped.entry().at(now).check().is_allowed()).count();
         let left = [
             self.sketch.entry(&1).at(now).peek(0),
@@ -104,8 +104,8 @@ fn limits_of_all_stores_are_charged_together_or_not_at_all() {
     }
 }
 
-/// A limit that is named twice admits each of its two parts when it is asked alone, and denies the second when both are
-/// charged.
+/// A request names one limit twice. Each part would be admitted alone, but the second part is denied after the first
+/// was charged.
 #[test]
 fn what_was_charged_before_a_denial_is_given_back_by_every_store() {
     let now = Timestamp::from_secs(100_000);
@@ -123,7 +123,7 @@ fn what_was_charged_before_a_denial_is_given_back_by_every_store() {
 }
 
 /// A sketch cannot give a charge back, but the loss is bounded: the first of two sketches keeps the cost of one
-/// request. The second sketch has room for one request.
+/// request. The second sketch has room for only one of the request's two parts.
 #[test]
 fn of_two_sketches_the_one_that_was_charged_keeps_the_cost_of_one_request() {
     let now = Timestamp::from_secs(100_000);

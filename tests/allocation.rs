@@ -6,7 +6,7 @@ use tollgate::{
     KeyedLimiter, Limiter, ManualClock, Policy, Quota, SketchLimiter, SketchSize, Timestamp,
 };
 
-// With `huge-pages` a table's memory is a mapping, which the allocator does not see.
+// With `huge-pages` a table's memory is a mapping, which the counting allocator does not see.
 #[cfg(not(feature = "huge-pages"))]
 #[test]
 fn a_table_allocates_when_it_is_built() {
@@ -18,7 +18,7 @@ fn a_table_allocates_when_it_is_built() {
         table = KeyedLimiter::builder(quota).clock(clock).hasher(seeds).build(1_000_000).ok();
     });
     let bytes = table.expect("the quota fits").stats().bytes;
-    // The three allocations: the shards, the spill's cells, and the spill's marks.
+    // The three allocations are the shards, the spill's cells, and the spill's marks.
     assert_eq!(allocations.count_total, 3);
     assert_eq!(allocations.bytes_total, bytes as u64);
 }
@@ -34,8 +34,8 @@ fn a_million_decisions_allocate_nothing() {
     let mut admitted = 0_u64;
     let allocations = measure(|| {
         for n in 0..1_000_000_u64 {
-            // These requests are hits, installs, reclaims, full shards and their spill, denials, and costs that never
-            // fit.
+            // These requests cause hits, installs, reclaims, full shards with decisions in the spill, denials, and
+            // costs that never fit.
             let now = Timestamp::from_nanos(n * 20_000);
             let decision =
                 keyed.entry(&(n.wrapping_mul(0x9e37_79b9) % 30_000)).at(now).check_n(n % 12);
@@ -76,7 +76,7 @@ fn a_sketch_allocates_once_and_its_decisions_nothing() {
 
 #[test]
 fn the_counter_sees_an_allocation() {
-    // A control: if the counter missed allocations, the tests above would always pass.
+    // This is a control: if the counter missed allocations, the tests above would always pass.
     let allocations = measure(|| drop(std::hint::black_box(vec![0_u8; 64])));
     assert_eq!(allocations.count_total, 1);
 }

@@ -1,4 +1,4 @@
-//! Latency compensation: a late request is decided at its own time, and never admits more because of that.
+//! Latency compensation: a late request is decided at its own earlier time, which never admits more.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -25,14 +25,14 @@ fn an_arrival_is_believed_between_the_longest_lateness_ago_and_now() {
     }
     let latest = Timestamp::from_nanos(u64::MAX);
     assert_eq!(latest.clamp(now - late, now), now);
-    // If the earlier time is before the origin, the result is the origin, and nothing overflows.
+    // If the earlier time is before the origin, the origin is used, and nothing overflows.
     assert_eq!(Timestamp::from_nanos(7) - late, Timestamp::default());
     assert_eq!(latest - Duration::MAX, Timestamp::default());
     assert_eq!(latest - Duration::ZERO, latest);
 }
 
-/// The number of requests admitted by a limiter and by a table. The requests came every 100 ms for 2 s, and are decided
-/// together 500 ms after the last.
+/// The numbers of requests that a limiter and a table admit. The requests arrived every 100 ms for 2 s, and are all
+/// decided together 500 ms after the last.
 fn held_up(text: &str, late: Duration) -> [usize; 2] {
     let now = ms(2_400);
     let limiter = Limiter::builder(policy(text)).clock(ManualClock::new()).build();
@@ -54,7 +54,7 @@ fn even_arrivals_that_were_held_up_are_admitted_as_if_on_time() {
     let late = Duration::from_secs(3);
     assert_eq!(held_up("gcra 10/s burst 1", late), [20, 20]);
     assert_eq!(held_up("gcra 10/s burst 3", late), [20, 20]);
-    // Without compensation, or if they are later than the compensation accepts, the requests come as a burst.
+    // Without compensation, or if they are later than the compensation allows, the requests count as a burst.
     assert_eq!(held_up("gcra 10/s burst 3", Duration::ZERO), [3, 3]);
     assert_eq!(held_up("gcra 10/s burst 1", Duration::from_millis(900)), [5, 5]);
 }
@@ -79,7 +79,7 @@ proptest! {
         max_ms in 0_u64..400,
         requests in prop::collection::vec((0_u64..60, 0_u64..600, any::<bool>()), 1..120),
     ) {
-        // 10 a second: all times are whole ticks.
+        // At 10 a second all times are whole ticks.
         let policy = policy(&format!("gcra 10/s burst {burst}"));
         let (meter, late) = (Meter::new(policy).unwrap(), Duration::from_millis(max_ms));
         let (mut word, mut now_ms, mut admitted) = (Word::UNUSED, 1_000, Vec::new());

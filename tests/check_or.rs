@@ -1,4 +1,4 @@
-//! A request that its own limit denies can be admitted by another limit, whatever kind of store each limit is in.
+//! A request that its own limit denies can be admitted by another limit, whatever kind of store each of the two is in.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 

@@ -1,4 +1,4 @@
-//! Clocks of restored limiters: they go on from the time of the old clocks, and are never set back.
+//! Clocks of restored limiters. They go on from the time of the old clocks, and are never set back.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ fn a_resumed_clock_goes_on_from_the_reading_that_it_is_told() {
         let resumed = clock.resumed_at(hour);
         let read = resumed.now();
         assert!(read >= hour && read < hour + Duration::from_secs(60));
-        // They may also be set to an earlier time: a clock of many hours has nothing to do with the times of another
-        // process.
+        // They can also be set to an earlier time, because a clock that has run for many hours is unrelated to the
+        // times of another process.
         let back = resumed.resumed_at(Timestamp::from_secs(1)).now();
         assert!(back >= Timestamp::from_secs(1) && back < hour);
     }

@@ -1,4 +1,4 @@
-//! How much debt a word remembers and gives back, at the edges of its room.
+//! How much debt a word remembers and gives back, up to what the word has room for.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tollgate::{KeyedLimiter, Limiter, ManualClock, Policy, Quota, Timestamp};
 
-/// The count of denials in a row takes bits of the word, so the word remembers a shorter debt. The debt that a denial
-/// tells is always owed.
+/// The count of denials in a row takes bits of the word, so the word remembers a shorter debt. If a denial reports a
+/// debt, that debt is always owed.
 #[test]
 fn a_debt_beside_denials_in_a_row_is_owed_as_far_as_it_is_told() {
-    // The counts take 2 bits for 3 denials, 8 for 231, and 31 for 2^31 - 1.
+    // The count of denials takes 2 bits for 3 denials, 8 for 231, and 31 for 2^31 - 1.
     for (after, most) in [(3, 1_u64 << 32), (231, 1 << 32), (i32::MAX.cast_unsigned(), 1 << 32)] {
         let text = format!("1/s penalty 10m after {after}");
         let policy: Policy = text.parse().unwrap();
@@ -19,7 +19,7 @@ fn a_debt_beside_denials_in_a_row_is_owed_as_far_as_it_is_told() {
         assert!((most..=2 * most).contains(&charged), "{text}: {charged}");
         let denial = limiter.check().into_result().unwrap_err();
         assert_eq!(denial.retry_after(), Some(Duration::from_secs(charged)), "{text}");
-        // A place that the word cannot hold is not promised either.
+        // A place that does not fit in the word is not granted either.
         assert!(limiter.entry().reserve(1, Duration::from_secs(u64::MAX)).is_err(), "{text}");
     }
 }
@@ -38,7 +38,7 @@ fn a_table_gives_back_all_of_a_burst_of_a_thousand_years() {
     }
 }
 
-/// A word can hold times up to the end of the granule that is an epoch above its floor.
+/// A word can hold times up to the end of the granule that lies one epoch above its floor.
 #[test]
 fn a_refund_at_once_gives_back_everything_wherever_the_floor_stands() {
     let quota = Quota::per_minute(21_616);
@@ -57,7 +57,7 @@ fn a_refund_at_once_gives_back_everything_wherever_the_floor_stands() {
     }
 }
 
-/// Settles 1,000 requests of 300 units each, at one instant, and gives the number of units that are remembered.
+/// Settles 1,000 requests of 300 units each at one instant, and returns the number of units that are remembered.
 fn settled(charge: impl Fn(u64) -> u64) -> u64 {
     (0..1_000).map(|_| 300 - charge(300)).sum()
 }
@@ -65,7 +65,7 @@ fn settled(charge: impl Fn(u64) -> u64) -> u64 {
 /// A whole number of windows and of seconds, so that no reading is rounded.
 const START: Timestamp = Timestamp::from_secs(3_600 * 1_000);
 
-/// The time after `START` at which a unit is admitted, to the nanosecond; it is not admitted before.
+/// The time after `START` at which a unit is admitted, to the nanosecond. It is not admitted any earlier.
 fn admitted_after(entry: &tollgate::Entry<'_>) -> Duration {
     let denial = entry.at(START).peek(1).into_result().unwrap_err();
     let wait = denial.retry_after().unwrap();
@@ -77,12 +77,12 @@ fn admitted_after(entry: &tollgate::Entry<'_>) -> Duration {
     wait
 }
 
-/// The time until a unit fits if `owed` units are owed under 1,000 an hour: a unit drains in 3.6 s.
+/// The time until one unit fits when `owed` units are owed under 1,000 an hour, where a unit drains in 3.6 s.
 fn drains(owed: u64) -> Duration {
     Duration::from_millis(3_600 * (owed - 999))
 }
 
-/// The quotas of the tests below, and the number of 300,000 charged units that a key's word remembers under each.
+/// The quotas of the following tests, and how many of 300,000 charged units a key's word remembers under each.
 const HOURLY: [(&str, u64); 6] = [
     ("gcra 1000/h", 2_000),
     ("gcra 1000/h debt 1x", 2_000),
@@ -124,7 +124,7 @@ fn a_limit_with_a_word_of_its_own_remembers_all_of_it_whatever_its_policy_says()
     }
 }
 
-/// Keys that have no cell share words: with the word `debt` no key's debt denies other keys for longer than without it.
+/// Keys without a cell share words. With the option `debt` no key's debt denies other keys for longer than without it.
 #[test]
 fn a_spilled_debt_is_remembered_to_twice_the_burst_and_what_is_not_is_told() {
     for (text, _) in HOURLY {
@@ -139,12 +139,13 @@ fn a_spilled_debt_is_remembered_to_twice_the_burst_and_what_is_not_is_told() {
     }
 }
 
-/// With `debt 20x` a window's count reaches twenty limits beyond its own limit, and ends when the definition of its
-/// algorithm says so.
+/// With `debt 20x` a window's count may exceed its limit by twenty limits. The lockout ends at the time that follows
+/// from the definition of the algorithm.
 #[test]
 fn a_windows_debt_counts_in_its_window_and_weighs_in_the_next_as_its_definition_says() {
     let hour_ns = 3_600_000_000_000_u64;
-    // While 21,000 units weigh 999 or less (or less than 1,000, if rounded down), there is room for one unit.
+    // While the 21,000 units weigh at most 999 (or less than 1,000, if their weight is rounded down), there is room for
+    // one unit.
     let weighs = |units_ns: u64| hour_ns + hour_ns - units_ns / 21_000;
     for (text, wait_ns) in [
         ("fixed-window 1000/h debt 20x", hour_ns),
@@ -163,7 +164,7 @@ fn a_windows_debt_counts_in_its_window_and_weighs_in_the_next_as_its_definition_
         let tiers = tiers.clock(ManualClock::new()).build(100).unwrap();
         for entry in [one.entry(), changing.entry(), keyed.entry(&7), tiers.entry(&7)] {
             let entry = entry.at(START);
-            // A check is admitted or denied as without `debt`.
+            // A check is admitted or denied as it is without `debt`.
             assert!(entry.check_n(999).is_allowed() && entry.check_n(2).is_denied(), "{text}");
             assert_eq!(settled(|units| entry.charge(units)), 21_000 - 999, "{text}");
             assert_eq!(admitted_after(&entry), Duration::from_nanos(wait_ns), "{text}");
@@ -177,8 +178,8 @@ fn a_windows_debt_counts_in_its_window_and_weighs_in_the_next_as_its_definition_
     assert_eq!(denial.retry_after(), Some(days), "January 1970");
 }
 
-/// If a debt has raised a count above the limit, counting a denial does not cut the count to the limit: all of the debt
-/// can be taken back.
+/// If a debt has raised a count above the limit, counting a denial does not cut the count to the limit, so the whole
+/// debt can be given back.
 #[test]
 fn counting_a_denial_forgives_no_debt() {
     for text in [
@@ -217,7 +218,7 @@ fn a_debt_that_no_word_can_tell_is_refused_with_what_would_be_accepted() {
     }
 }
 
-/// Checks the table of `docs/how-it-works.md`, row by row: what a key's word gives up to remember a debt.
+/// Checks each row of the table in `docs/how-it-works.md` that says what a key's word gives up to remember a debt.
 #[test]
 fn what_a_debt_costs_in_a_keys_word_is_what_the_page_says() {
     let page = include_str!("../docs/how-it-works.md");
@@ -244,7 +245,7 @@ fn what_a_debt_costs_in_a_keys_word_is_what_the_page_says() {
     assert!(page.contains(&rows), "the rows are\n{rows}");
 }
 
-/// A length of time in the largest unit of which there is at least one, to two digits.
+/// A length of time to two digits, in the largest unit that it contains at least once.
 fn span(length: Duration) -> String {
     let seconds = length.as_secs_f64();
     let units = [("d", 86_400.0), ("h", 3_600.0), ("min", 60.0), ("s", 1.0)];

@@ -1,5 +1,5 @@
-//! Figures of decisions. A decision that is made from figures gives the same answers, but refunds nothing, since it was
-//! not made by the limit. Figures are read as they are written.
+//! Figures of decisions. A decision that is made from figures gives the same answers, but it refunds nothing, because
+//! no limit made it. Figures that were written are read as the same figures.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -116,7 +116,7 @@ fn decisions_are_equal_exactly_if_they_answer_the_same() {
     let [one, two] =
         [(); 2].map(|()| Limiter::builder(Quota::per_hour(10)).clock(clock.clone()).build());
     let first = one.check_n(4);
-    // Decisions compare equal whichever limiter made them, and at whatever time.
+    // Decisions are compared by their content, whichever limiter made them, and at whatever time.
     clock.advance(Duration::from_secs(60));
     assert_eq!(first, two.check_n(4));
     assert_ne!(first, two.check_n(4));

@@ -1,4 +1,4 @@
-//! Requests whose time is behind that of other requests: by a little, and by whole windows.
+//! Requests whose time is behind that of earlier requests, by a little or by whole windows.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -16,7 +16,7 @@ fn threads_a_millisecond_apart_are_in_step() {
     for key in 0..50 {
         assert!(table.entry(&key).at(Timestamp::from_millis(now_ms)).check().is_allowed());
     }
-    // Every floor has advanced by now, to a little before these late requests: a new key has its whole burst.
+    // Every floor has advanced by now to a little before these late requests, so a new key has its whole burst.
     for key in 50..100 {
         let decision = table.entry(&key).at(Timestamp::from_millis(now_ms - 1)).check();
         assert!(decision.is_allowed(), "{key}");
@@ -27,8 +27,8 @@ fn threads_a_millisecond_apart_are_in_step() {
 fn a_late_request_is_counted_in_its_own_window_while_the_key_is_there() {
     let table = table("fixed-window 10/m", 1);
     assert!(table.entry(&1).at(Timestamp::from_secs(10)).check_n(10).is_allowed());
-    // The first instant at which a floor advances: by a whole epoch, past the key's window. The key's word stays until
-    // the next sweep.
+    // The first instant at which a floor advances. It advances by a whole epoch, past the key's window. The key's word
+    // stays until the next sweep.
     let granule_ns = 1 << 20;
     let after_ns = u64::try_from(table.stats().epoch.as_nanos()).unwrap() + granule_ns;
     for other in 2..8 {
@@ -40,7 +40,7 @@ fn a_late_request_is_counted_in_its_own_window_while_the_key_is_there() {
 
 #[test]
 fn a_silence_as_long_as_a_clock_tells_is_passed_in_a_few_steps() {
-    // An epoch is about a minute here: the test would visibly hang if the floor took 2^26 steps of an epoch.
+    // An epoch is about a minute here. If the floor advanced by 2^26 single epochs, the test would visibly hang.
     let table = table("gcra 1000/s burst 10", 100);
     let latest = Timestamp::from_secs(4_102_444_799);
     for key in 0..50 {
@@ -52,12 +52,12 @@ fn a_silence_as_long_as_a_clock_tells_is_passed_in_a_few_steps() {
     assert_eq!(table.stats().contended, 0);
 }
 
-/// A check of a key, a peek at it, and the epoch of its table.
+/// Checks a key, peeks at it, and returns the epoch of its table as well.
 type Asks<'a> =
     (&'a dyn Fn(u64, u64, Timestamp) -> Decision, &'a dyn Fn(u64, Timestamp) -> Decision, Duration);
 
-/// 2^64 ticks of this policy's keyed word last between 63 days and 2.8 years, depending on the length of a tick: a word
-/// cannot hold such a distance.
+/// 2^64 ticks of a keyed word under this policy last between 63 days and 2.8 years, depending on the length of a tick.
+/// So a word cannot hold such a distance.
 #[test]
 fn a_wait_is_told_to_the_nanosecond_to_a_request_that_is_2_to_the_64_ticks_late() {
     let (policy, base_ns) = (policy("411267/1ms"), 4_000_000_000_000_000_000_u64);
@@ -80,7 +80,7 @@ fn a_wait_is_told_to_the_nanosecond_to_a_request_that_is_2_to_the_64_ticks_late(
     for (check, peek, epoch) in asks {
         assert!(check(7, 411_267, at(base_ns)).is_allowed());
         let span_ns = u64::try_from(epoch.as_nanos()).unwrap() + (1 << 22);
-        // The floors stand before the time at which the debt has drained, then after it.
+        // The floors are first before the time at which the debt has drained, and then after it.
         for floor_ns in [base_ns, base_ns + span_ns] {
             (10..16).for_each(|key| assert!(check(key, 1, at(floor_ns)).is_allowed()));
             for (unit_bits, step) in (8..=12).flat_map(|bits| (0..800).map(move |n| (bits, n))) {
@@ -98,7 +98,7 @@ fn a_wait_is_told_to_the_nanosecond_to_a_request_that_is_2_to_the_64_ticks_late(
     }
 }
 
-/// These times are too far apart for a word, so no wait is known to be long enough; a reservation of 0 units is denied,
+/// These times are too far apart for a word, so no wait is known to be long enough. A reservation of 0 units is denied,
 /// too.
 #[test]
 fn no_place_is_promised_for_later_than_the_wait_that_was_asked_for() {
@@ -115,8 +115,8 @@ fn no_place_is_promised_for_later_than_the_wait_that_was_asked_for() {
     }
 }
 
-/// A key whose units have all been given back still keeps its latest time. A window that opened before that time would
-/// lie below its shard's floor, and be read as a window of an epoch or more later.
+/// A key whose units have all been given back still keeps its latest time. Otherwise a window that opened before that
+/// time would lie below its shard's floor, and would be read as a window of an epoch or more later.
 #[test]
 fn a_late_request_opens_no_window_before_the_time_of_its_key() {
     let (at, far) = (Timestamp::from_secs, 189);
@@ -129,8 +129,8 @@ fn a_late_request_opens_no_window_before_the_time_of_its_key() {
             assert_eq!(table.entry(&key).at(at(far)).refund(permit), 9);
         }
         assert_eq!(table.entry(&key).at(at(0)).charge(7), 0);
-        // The late charge opened a window at the key's latest time, so it ends a minute after that. If the key had lost
-        // its time, the window would be read as one of an epoch later.
+        // The late charge opened a window at the key's latest time, so the window ends a minute after that. If the key
+        // had lost its latest time, the window would be read as one of an epoch later.
         for later in [far, far + 30, far + 59] {
             let Err(denial) = table.entry(&key).at(at(later)).peek(23_780).into_result() else {
                 continue;

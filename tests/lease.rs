@@ -1,4 +1,4 @@
-//! Leases: no unit is admitted twice, and an unspent unit comes back if it has not drained.
+//! Leases: no unit is admitted twice, and an unspent unit is given back if it has not drained.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -27,14 +27,14 @@ fn a_lease_spends_what_it_took_and_no_more() {
 
 #[test]
 fn what_drains_meanwhile_does_not_come_back() {
-    // One unit drains every 10 s, and of 6 unspent units those come back that have not drained. After 15 s that is 4.5,
-    // and the half unit that was left before could not be taken by others.
+    // One unit drains every 10 s, and those of the 6 unspent units that have not drained are given back. After 15 s
+    // these are 4.5 units. Other requests cannot take the half unit that has come back, so five are left.
     for (after_s, left) in [(0, 6), (10, 5), (15, 5), (20, 4), (60, 0), (600, 0)] {
         let (limiter, clock) = limiter(Quota::per_minute(6).burst(12));
         let start = clock.now();
         let lease = limiter.entry().lease(6).unwrap();
         clock.set(start + Duration::from_secs(after_s));
-        // Others have taken all units that were left.
+        // Other requests have taken all units that were left.
         let rest = limiter.entry().peek(1).remaining();
         assert!(limiter.check_n(rest).is_allowed());
         drop(lease);
@@ -48,7 +48,7 @@ fn a_return_that_comes_late_to_the_word_forgives_no_charge() {
     let [taken, later] = [100, 110].map(Timestamp::from_secs);
     let lease = limiter.entry().at(taken).lease(10).unwrap();
     assert!(limiter.entry().at(later).check_n(10).is_allowed());
-    // The clock was read at 100 s, but the word has seen 110 s: all ten units have drained.
+    // The clock was read at 100 s, but the word has already seen 110 s, so all ten units have drained.
     limiter.entry().at(taken).refund(lease.into_unspent());
     assert!(!limiter.entry().at(later).check().is_allowed());
 }
@@ -81,7 +81,7 @@ fn a_lease_of_the_callers_time_is_returned_only_by_the_caller() {
     let lease = limiter.entry().at(at).lease(4).unwrap();
     assert_eq!(limiter.entry().at(at).refund(lease.into_unspent()), 4);
     assert_eq!(limiter.entry().at(at).peek(1).remaining(), 6);
-    // A lease does not mix its time with the limiter's clock either.
+    // The times of a lease are not mixed with the limiter's clock either.
     let mut lease = limiter.entry().at(at).lease(2).unwrap();
     assert!(lease.check().is_ok() && lease.check().is_ok());
     assert!(lease.check_n(5).is_err());
@@ -98,7 +98,7 @@ fn a_key_of_a_table_is_leased_as_any_limit_is() {
     assert_eq!((left("alice"), left("bob")), (6, 10));
     drop(lease);
     assert_eq!(left("alice"), 9);
-    // When the lease is renewed, it takes units of the same key.
+    // When the lease is renewed, the new units belong to the same key.
     let mut lease = limiter.entry("alice").lease(4).unwrap();
     assert_eq!((0..20).filter(|_| lease.check().is_ok()).count(), 9);
     assert_eq!((left("alice"), left("bob")), (0, 10));

@@ -1,4 +1,4 @@
-//! The policies of sliding logs, and the limiters that do not accept them.
+//! The policies of sliding logs, and the limiters that do not accept these policies.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 

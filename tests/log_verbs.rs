@@ -1,4 +1,4 @@
-//! Every verb of a sliding log, with exact values, on one limit and on a key of a table.
+//! Every verb of a sliding log, with exact values, for a single limit and for a key of a table.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -48,7 +48,8 @@ fn take_up_to_takes_what_is_free_and_no_more() {
         assert_eq!((permit.cost(), permit.remaining()), (2, 0));
         let denial = entry.take_up_to(7).into_result().unwrap_err();
         assert_eq!((denial.cost(), denial.retry_after()), (1, Some(ms(600))));
-        // `take_up_to` with more units than the log can ever hold is not denied as `NeverFits`: it takes what fits.
+        // If `take_up_to` asks for more units than the log can ever hold, it is not denied as `NeverFits`, but takes
+        // what fits.
         clock.advance(ms(600));
         assert_eq!(entry.take_up_to(u64::MAX).into_result().unwrap().cost(), 3);
         assert_eq!(entry.take_up_to(0).into_result().unwrap().cost(), 0);
@@ -60,17 +61,17 @@ fn a_charge_goes_into_debt_of_as_much_as_one_window_holds() {
     each(2, |entry, clock| {
         assert!(entry.check().is_allowed());
         clock.advance(ms(300));
-        // One slot is free now; the next is free in 700 ms, and is taken for that time.
+        // One slot is free now. The other becomes free in 700 ms, and is charged for that time.
         assert_eq!(entry.charge(2), 0);
         let denial = entry.check().into_result().unwrap_err();
-        // The slots were taken at 300 and at 1000 ms: they are free at 1300 and 2000 ms.
+        // The slots now count at 300 and at 1000 ms, so they are free again at 1300 and at 2000 ms.
         assert_eq!(denial.retry_after(), Some(ms(1_000)));
         assert_eq!(denial.reset_after(), ms(1_700));
-        // Slots that become free within a window, at 1300 ms, are charged; no more units are remembered.
+        // The slot that becomes free within a window, at 1300 ms, is charged. More units than that are not remembered.
         assert_eq!(entry.charge(5), 4);
         assert_eq!(entry.charge(u64::MAX), u64::MAX);
         clock.advance(ms(1_700));
-        // At 2000 ms the slot of 1000 ms is free; the slot of 1300 ms is taken until 2300 ms.
+        // At 2000 ms the slot that counts at 1000 ms is free. The slot of 1300 ms is taken until 2300 ms.
         assert_eq!(left(entry), 1);
         assert_eq!(entry.charge(0), 0);
         assert!(entry.check().is_allowed());
@@ -96,14 +97,14 @@ fn a_reservation_has_the_first_place_at_which_all_its_units_are_free() {
         clock.advance(ms(400));
         let now = entry.reserve(1, Duration::ZERO).unwrap();
         assert_eq!((now.wait(), now.permit().cost()), (Duration::ZERO, 1));
-        // The slots are free at 1000 and at 1400 ms, so both together are free at 1400 ms.
+        // The slots become free at 1000 and at 1400 ms, so both are free at 1400 ms.
         assert_eq!(entry.reserve(2, ms(999)).unwrap_err().retry_after(), Some(ms(1_000)));
         let both = entry.reserve(2, ms(1_000)).unwrap();
         assert_eq!(both.ready_at(), Timestamp::from_millis(101_400));
         let behind = entry.reserve(1, Duration::MAX).unwrap();
         assert_eq!(behind.ready_at(), Timestamp::from_millis(102_400));
         assert_eq!(entry.reserve(3, Duration::MAX).unwrap_err().reason(), DenialReason::NeverFits);
-        // The unit is not free before the place's turn, nor in the window after it.
+        // The unit is free neither before the place's turn nor in the window after it.
         clock.advance(ms(1_999));
         assert_eq!(left(entry), 0);
         clock.advance(ms(1));
@@ -221,7 +222,7 @@ fn a_joint_decision_charges_a_log_or_leaves_it_as_it_was() {
         let denied = check_all(&mut [entry.cost(1), other.entry().cost(3)]);
         assert_eq!((denied.is_allowed(), denied.denied_by()), (false, Some(1)));
         assert_eq!(left(entry), 1);
-        // The limit is named twice: the second charge is denied after the first has taken the last unit.
+        // The request names the limit twice: its second charge is denied after the first has taken the last unit.
         let twice = check_all(&mut [entry.cost(1), entry.cost(1)]);
         assert!(!twice.is_allowed());
         assert_eq!((left(entry), other.entry().peek(1).remaining()), (1, 2));
@@ -259,7 +260,7 @@ fn the_longest_window_and_the_latest_times_end_in_an_answer() {
 #[test]
 fn a_table_of_logs_counts_its_keys_and_what_they_are_denied() {
     let clock = ManualClock::new();
-    // With one in 200 other seeds one of the keys finds no cell.
+    // With other seeds, one of the keys would find no cell in one run of 200.
     let seeds = RandomState::with_seeds(1, 2, 3, 4);
     let builder = KeyedLimiter::<u64>::builder(log(2)).clock(clock.clone()).hasher(seeds);
     let table = builder.build(100).unwrap();

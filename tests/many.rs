@@ -1,4 +1,4 @@
-//! Many keys at once: the answers are those of single calls, in the same order.
+//! Many keys in one call: the answers are those of single calls in the same order.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 

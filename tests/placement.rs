@@ -1,6 +1,6 @@
 //! How many keys find a cell in a table at its design load, and the memory per key.
 //!
-//! The hashes are seeded, so every run places the same keys in the same cells.
+//! The hashers have fixed seeds, so every run places the same keys in the same cells.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -15,7 +15,7 @@ fn table() -> KeyedLimiter<u64, RandomState> {
         .clock(ManualClock::new())
         .hasher(seeds())
         .build(capacity);
-    // A key that finds no cell is denied, so that the statistics count it.
+    // Keys that find no cell are denied, so that the statistics count them.
     table.unwrap().when_full(WhenFull::Deny).unwrap()
 }
 
@@ -31,7 +31,8 @@ fn random(n: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Checks a million keys once and returns how many found no cell. It also checks the keys that found one.
+/// Checks a million keys once each, and returns how many found no cell. It also checks that the other keys were charged
+/// correctly.
 fn homeless(keys: impl Fn(u64) -> u64) -> u64 {
     let table = table();
     let now = Timestamp::from_secs(1);
@@ -39,10 +40,10 @@ fn homeless(keys: impl Fn(u64) -> u64) -> u64 {
         (0..KEYS).map(&keys).filter(|key| !table.entry(key).at(now).check().is_allowed()).collect();
     let stats = table.stats();
     assert_eq!(stats.full, denied.len() as u64);
-    // Keys that share a tag and their shards share a word; at most three such keys are expected.
+    // Keys with the same tag and the same shards share a word. At most three such keys are expected.
     let shared = KEYS - stats.full - stats.live as u64;
     assert!(shared <= 3, "{shared} keys share a word");
-    // Every key that has a cell still has exactly nine units there.
+    // Every key that has a cell still has exactly nine units in that cell.
     for key in (0..KEYS).map(&keys).filter(|key| !denied.contains(key)).step_by(97) {
         assert!(table.entry(&key).at(now).check_n(9).is_allowed());
         assert!(!table.entry(&key).at(now).check().is_allowed());

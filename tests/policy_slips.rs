@@ -1,4 +1,4 @@
-//! Policies as text: what is refused, and the error messages.
+//! Policies as text: which are refused, and with which error messages.
 
 use std::panic::{catch_unwind, set_hook};
 use std::sync::Mutex;

@@ -1,4 +1,4 @@
-//! Policies as text: how they are read, and how they are printed.
+//! Policies as text: how they are read and printed.
 
 use tollgate::{Algorithm, Policy, Quota};
 
@@ -136,7 +136,7 @@ fn every_form_is_read_and_printed_in_one_way() {
     }
 }
 
-/// The texts between backquotes.
+/// The parts of the text between backquotes.
 fn quoted(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }

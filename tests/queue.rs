@@ -1,4 +1,4 @@
-//! The queue of a policy, of one limit and of each key: how many places it has, and how long a wait may be.
+//! The queue of a policy, of one limit and of each key: how many places the queue has, and how long a request may wait.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -20,13 +20,13 @@ fn keyed(text: &str) -> (KeyedLimiter<str>, ManualClock) {
     (KeyedLimiter::builder(policy(text)).clock(clock.clone()).build(1_000).unwrap(), clock)
 }
 
-/// The waits, in milliseconds, of `asked` requests of one unit; refused requests are left out.
+/// The waits, in milliseconds, of `asked` requests for one unit. Refused requests are left out.
 fn waits<'a>(asked: u32, entry: impl Fn() -> Entry<'a>) -> Vec<u128> {
     let places = (0..asked).filter_map(|_| entry().reserve(1, LONG).ok());
     places.map(|place| place.wait().as_millis()).collect()
 }
 
-/// nginx: `limit_req_zone ... rate=5r/s` with `burst=50`, and 60 requests at once.
+/// The example is nginx with `limit_req_zone ... rate=5r/s` and `burst=50`, and 60 requests at once.
 #[test]
 fn nginx_serves_the_first_at_once_and_the_next_fifty_at_steps_of_200_ms() {
     let steps: Vec<u128> = (0..=50).map(|place| place * 200).collect();
@@ -39,7 +39,7 @@ fn nginx_serves_the_first_at_once_and_the_next_fifty_at_steps_of_200_ms() {
     }
 }
 
-/// With `nodelay` the same setting is a burst: no request waits.
+/// With `nodelay` the same setting is a burst, so no request waits.
 #[test]
 fn nginx_with_nodelay_serves_fifty_one_at_once() {
     let (limiter, _) = keyed("5/s burst 51");

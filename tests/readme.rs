@@ -1,4 +1,4 @@
-//! The figures of documentation pages that no other test checks: most are in `docs/not-promised.md`.
+//! The figures in documentation pages that no other test checks. Most of them are in `docs/not-promised.md`.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -34,7 +34,7 @@ fn epochs_last_as_long_as_is_told() {
 
 #[test]
 fn a_word_keeps_at_least_the_state_bits_that_are_told() {
-    // 14 state bits: the chance of equal bits after a wrap is one in 16,000.
+    // With 14 state bits the chance of equal bits after a wrap is one in 16,000.
     for text in ["spaced 1/d", "fixed-window 1/s", "gcra 100/s burst 20", "segmented-window 1/d x2"]
     {
         assert!(stats(text).state_bits >= 14, "{text}");
@@ -62,7 +62,7 @@ fn a_unit_of_one_per_day_comes_at_most_a_tick_early() {
         table.entry("key").at(now).check().into_result().unwrap_err().retry_after_secs().unwrap()
     };
     let earliest = (0..2_000).map(|n| wait_secs(1_000_000 + n * 7)).min();
-    // 86,400 / 4096 is 21.1 s.
+    // 86,400 s / 4096 is 21.1 s.
     assert_eq!(earliest, Some(86_400 - 21));
 }
 

@@ -1,4 +1,4 @@
-//! One limit in stripes: its total admissions, the policies that it cannot be built with, and its answers.
+//! One limit in stripes: its total admissions, the policies with which it cannot be built, and its answers.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -36,11 +36,11 @@ fn threads_share_one_burst() {
 
 #[test]
 fn the_rate_is_that_of_the_quota_and_never_rounded() {
-    // 7 a second in 3 stripes: each stripe gives 7 every 3 seconds.
+    // At 7 a second in 3 stripes, each stripe gives 7 units every 3 seconds.
     let limiter = striped(Quota::per_second(7).burst(3), 3);
     let steps = (0..70_000_u64).map(|n| Timestamp::from_nanos(n * 10_000_000_000 / 70_000));
     let admitted = steps.filter(|&now| limiter.entry().at(now).check().is_allowed()).count();
-    // The burst, and the units that drain in 10 s less the last step.
+    // The total is the burst, and the units that drain in 10 s less the last step.
     assert_eq!(admitted, 3 + 69);
 }
 
@@ -63,7 +63,7 @@ fn windows_are_divided_without_a_unit_lost() {
                 .clock(ManualClock::new())
                 .build()
                 .unwrap();
-            // The second time is at least two windows later: the first one has no effect any more.
+            // The second time is at least two windows later, so the first one has no effect any more.
             for time in [Timestamp::default(), Timestamp::from_secs(62 * 86_400)] {
                 let ask = |_: &u32| limiter.entry().at(time).check().is_allowed();
                 assert_eq!((0..30).filter(ask).count(), 10, "{text}, {stripes} stripes");
@@ -91,7 +91,7 @@ fn a_soft_limit_is_softened_in_each_stripe_and_marks_it() {
         StripedLimiter::builder(policy).stripes(2).clock(ManualClock::new()).build().unwrap();
     let over = |_| limiter.check().into_result().ok().map(|permit| permit.is_over());
     let answers: Vec<_> = (0..9).map(over).collect();
-    // Two stripes of 3 units each, softened to 4. The thread's own stripe is asked first.
+    // Two stripes of 3 units each, softened to 4 each. The thread asks its own stripe first.
     let (within, marked) = (Some(false), Some(true));
     let expected = [within, within, within, marked, within, within, within, marked, None];
     assert_eq!(answers, expected);
@@ -183,7 +183,7 @@ fn a_charge_fills_all_stripes_and_divides_what_they_owe() {
     let limiter = striped(Quota::per_minute(1).burst(8), 4);
     let at = |minute: u64| limiter.entry().at(Timestamp::from_secs(7_200 + 60 * minute));
     assert!(at(0).check().is_allowed());
-    // 7 units fit; the 8 more are two units of debt in each stripe.
+    // 7 units fit, and the 8 further units are two units of debt in each stripe.
     assert_eq!(at(0).charge(15), 0);
     assert!(!at(11).check().is_allowed());
     let admitted = (0..20).filter(|_| at(12).check().is_allowed()).count();

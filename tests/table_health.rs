@@ -9,7 +9,8 @@ use std::time::Duration;
 use common::{on, policy, seeded_table as table};
 use tollgate::{DenialReason, KeyedLimiter, ManualClock, Quota, Timestamp, WhenFull};
 
-/// 600,000 keys come once each, while `live` of 50,000 places are in use. Returns how many keys are denied.
+/// 600,000 keys come once each, so that `live` keys are live at a time, in a table for 50,000 keys. Returns how many
+/// keys are denied.
 fn denied_under_churn(live: u64) -> u64 {
     let table = table("gcra 1/m burst 1", 50_000).when_full(WhenFull::Deny).unwrap();
     // Each key lives for a minute, so keys come at `live` per minute.
@@ -50,7 +51,7 @@ fn a_far_time_from_one_caller_spreads_to_no_other_key() {
                 denied += u64::from(!admitted);
             }
         }
-        // One shard of 2,200 has a floor a month ahead, and a key has two shards: 1 key in 1,100.
+        // One shard of 2,200 has a floor a month ahead, and each key has two shards, so 1 key in 1,100 is affected.
         assert!(denied <= keys * 100 / 400, "{text}: {denied} of {}", keys * 100);
     }
 }
@@ -104,7 +105,7 @@ fn a_look_far_ahead_sees_what_will_have_drained() {
 
 #[test]
 fn a_new_key_waits_for_no_long_silence() {
-    // Words that last for many epochs: the floor passes them in a few steps, in one request.
+    // Under these policies words last for many epochs. The floor passes them in a few steps within one request.
     for text in [
         "fixed-window 100/30d from-first",
         "fixed-window 100/3d from-first",
@@ -136,7 +137,7 @@ fn a_new_key_waits_for_no_long_silence() {
 fn a_late_request_is_told_the_exact_wait() {
     let table = table("1/s burst 20", 100);
     let second = |s: u64| Timestamp::from_secs(s);
-    // Other keys, after more than an epoch, make the floors advance to 100,000 s.
+    // After more than an epoch, other keys make the floors advance to 100,000 s.
     for key in 0..60 {
         assert!(table.entry(&key).at(second(100_000)).check().is_allowed());
     }
@@ -146,7 +147,7 @@ fn a_late_request_is_told_the_exact_wait() {
     let denial = table.entry(&newcomer).at(second(99_950)).check().into_result().unwrap_err();
     assert_ne!(denial.reason(), DenialReason::TableFull);
     let wait = denial.retry_after().unwrap();
-    // A new key starts at the floor with 20 units, so the first unit is there 19 s before the floor.
+    // A new key starts at the floor with 20 units, so its first unit is available 19 s before the floor.
     assert!(wait > Duration::from_secs(30) && wait < Duration::from_secs(32), "{wait:?}");
     let admitted_at = second(99_950) + wait;
     let just_before = Timestamp::from_nanos(admitted_at.as_nanos() - 1);
@@ -162,7 +163,7 @@ fn a_late_request_on_a_live_key_is_decided_as_if_in_time() {
     for key in 2..500 {
         let _ = table.entry(&key).at(second(110)).check();
     }
-    // At 105 s five of the twenty units are back, whatever floor the shard has.
+    // At 105 s five of the twenty units have come back, whatever floor the shard has.
     assert!(!table.entry(&1).at(second(105)).check_n(6).is_allowed());
     assert!(table.entry(&1).at(second(105)).check_n(5).is_allowed());
     assert!(!table.entry(&1).at(second(105)).check().is_allowed());
@@ -195,7 +196,7 @@ fn what_is_forgotten_is_counted_once() {
     for key in 0..5 {
         assert!(table.entry(&key).at(Timestamp::from_secs(100)).check().is_allowed());
     }
-    // A day later the first new key of each shard makes its floor advance, and that sweeps the shard.
+    // A day later the first new key in each shard makes the shard's floor advance, and that sweeps the shard.
     for key in 10..14 {
         assert!(table.entry(&key).at(Timestamp::from_secs(86_500)).check().is_allowed());
     }

@@ -1,4 +1,4 @@
-//! A limiter with several quotas, whose caller chooses the quota of each key by a function.
+//! A limiter with several quotas. The caller's function chooses the quota of each key.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -25,7 +25,7 @@ fn limiter() -> Changing<KeyedLimiter<u64>> {
     tiers().clock(clock).build(1_000).unwrap()
 }
 
-/// Keys below 100 are in tier 0, below 200 in tier 1, the others in tier 2.
+/// Keys below 100 are in tier 0, keys below 200 in tier 1, and the others in tier 2.
 fn entry(limiter: &KeyedLimiter<u64>, key: u64) -> Entry<'_> {
     limiter.entry(&key).tier(usize::try_from(key / 100).unwrap().min(2)).unwrap()
 }
@@ -75,7 +75,7 @@ fn an_entry_goes_from_tier_to_tier_and_keeps_its_time() {
     }
 }
 
-/// A key in several tiers has a different home in each: its words do not crowd each other.
+/// A key in several tiers has a different home in each, so its words do not compete for the same cells.
 #[test]
 fn where_every_key_is_in_all_tiers_there_is_a_cell_for_each() {
     let seeds = RandomState::with_seeds(1, 2, 3, 4);
@@ -89,7 +89,7 @@ fn where_every_key_is_in_all_tiers_there_is_a_cell_for_each() {
         table.entry(&key).tier(tier).unwrap().at(NOW).check().is_allowed()
     };
     assert_eq!(all.filter(|it| !admits(*it)).count(), 0);
-    // Each key has exactly its own unit in each tier.
+    // Each key has its own single unit in each tier.
     assert!((0..10_000_u64).all(|key| (0..16).all(|tier| !admits((key, tier)))));
 }
 

@@ -1,4 +1,4 @@
-//! Properties of every public type: it can be shared between threads and printed, and errors implement `Error`.
+//! Properties of every public type: each can be shared between threads and printed, and every error implements `Error`.
 
 use std::error::Error;
 use std::fmt::Debug;
@@ -20,7 +20,7 @@ fn error<T: Error + Send + Sync + 'static>() {}
 #[test]
 fn everything_is_send_and_sync() {
     shareable::<Limiter>();
-    // `Rc` cannot be sent to another thread, but no key is stored.
+    // An `Rc` cannot be sent to another thread, but that does not matter, because the limiter stores no key.
     shareable::<KeyedLimiter<std::rc::Rc<str>>>();
     shareable::<KeyedLimiter<str, std::hash::RandomState>>();
     shareable::<Meter>();
@@ -127,7 +127,7 @@ fn a_coarse_clock_stands_between_ticks_and_goes_on_with_a_thread() {
     assert_eq!(clock.now(), clock.now());
 }
 
-/// Every type of a signature can be named, and stored in a field.
+/// Every type in a public signature can be named, and stored in a field.
 #[expect(dead_code, reason = "it is enough that it compiles")]
 struct Entries<'a> {
     word: Entry<'a>,

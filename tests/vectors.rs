@@ -1,8 +1,8 @@
-//! Test vectors of other implementations and of standards, by their numbers. Where Tollgate's answer differs on
-//! purpose, the test asserts its answer, and a comment gives the other one.
+//! Test vectors of other implementations and of standards, by their numbers. Where Tollgate differs on purpose, the
+//! test asserts Tollgate's answer, and a comment gives the other one.
 //!
-//! V3 is example 25; V3, V13 to V15 and V41 to V43 are in `worked_examples.rs`, V9 to V11 in `sliding_log/main.rs`, V36
-//! and the borrowing of V40 in `verbs/main.rs`, V55 to V60 in `crates/controllers/tests/controllers.rs`.
+//! V3 is example 25. V3, V13 to V15 and V41 to V43 are in `worked_examples.rs`, V9 to V11 in `sliding_log/main.rs`, V36
+//! and the borrowing of V40 in `verbs/main.rs`, and V55 to V60 in `crates/controllers/tests/controllers.rs`.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -23,9 +23,10 @@ fn live(quota: Quota) -> Changing<Limiter> {
 
 #[test]
 fn v20_a_clock_that_jumps_back_gives_nothing_a_second_time() {
-    // Go, rate 10/s, burst 3; times in tenths of a second. Go's limiter forgets at the jump that it has seen a later
-    // time. Then the second request at 0 is admitted as well, AAADDADDAD: four within the first tenth of a second, and
-    // one more unit at 1, which had come back before. Here the charge of time 1 is still owed at 0.
+    // Go's limiter with a rate of 10/s and a burst of 3; times are in tenths of a second. When the time jumps back,
+    // Go's limiter forgets that it has seen a later time. So it also admits the second request at 0. Its answers are
+    // AAADDADDAD: four requests within the first tenth of a second, and one more at 1, for a unit that had come back
+    // before. In Tollgate the charge at time 1 is still owed at 0.
     let asked = [(1, 1), (0, 1), (0, 1), (0, 1), (0, 1), (1, 1), (1, 1), (1, 1), (2, 1), (2, 1)];
     let requests = asked.map(|(tenths, cost)| (tenths * 100_000_000, cost));
     assert_eq!(decisions("gcra 10/s burst 3", &requests), "AADDDADDAD");
@@ -33,8 +34,8 @@ fn v20_a_clock_that_jumps_back_gives_nothing_a_second_time() {
 
 #[test]
 fn v32_of_two_limits_the_smaller_rest_is_there() {
-    // Bucket4j: 5 per 6 ns up to 9, and 4 per 5 ns up to 12, both empty at 0. Bucket4j adds units in lumps, so that 0,
-    // 0, 4, 5, 8, 9 are left; here a unit comes back as soon as it is due.
+    // Two bandwidths of Bucket4j, both empty at 0: 5 per 6 ns up to 9, and 4 per 5 ns up to 12. Bucket4j adds units in
+    // lumps, so that 0, 0, 4, 5, 8, 9 are left; in Tollgate a unit comes back as soon as it is due.
     for (now_ns, left) in [(4, 3), (5, 4), (6, 4), (10, 8), (12, 9), (15, 9)] {
         let both = [limiter("gcra 5/6ns burst 9"), limiter("gcra 4/5ns burst 12")];
         let [first, second] = &both;
@@ -57,9 +58,10 @@ fn v32_of_two_limits_the_smaller_rest_is_there() {
 
 #[test]
 fn v35_a_changed_burst_keeps_what_is_owed() {
-    // Bucket4j, with 40 of 100 tokens left. Bucket4j keeps the 40 (as is), scales them to 80 (proportional) or adds the
-    // difference and has 140 (additive). Tollgate keeps the debt of 60, which gives the same as the last of the three.
-    // With a new burst of 20, Bucket4j leaves 20 or 8 tokens, and Tollgate none, since more than 20 is owed.
+    // A change of Bucket4j's limit, with 40 of 100 tokens left. Bucket4j keeps the 40 (as is), scales them to 80
+    // (proportional), or adds the difference and has 140 (additive). Tollgate keeps the debt of 60, which gives the
+    // same as the last of the three. With a new burst of 20, Bucket4j leaves 20 or 8 tokens. Tollgate leaves none,
+    // because more than 20 is owed.
     let now = Timestamp::from_secs(1_000);
     for (burst, left) in [(200, 140), (20, 0), (100, 40)] {
         let quota = |burst| Quota::per_day(1).burst(burst);
@@ -90,9 +92,10 @@ fn v35_with_ten_left_the_same_burst_changes_nothing() {
 
 #[test]
 fn v38_after_a_change_of_rate_the_debt_drains_at_the_new_one() {
-    // Guava's waits are 0, 1, then after a change from 1/s to 2/s 1, .5, 1, 2 for 1, 2, 4, 1 units. There each request
-    // waits for the units of the request before, at the old rate if those were charged before the change. Here each
-    // request waits for its own units, and what is still owed drains at the rate in force.
+    // Requests for 1, 2, 4 and 1 units. Guava's waits are 0 and 1 and then, after a change from 1/s to 2/s, 1, .5, 1
+    // and 2. In Guava each request waits for the units of the request before it, at the old rate if those units were
+    // charged before the change. In Tollgate each request waits for its own units, and the rest of the debt drains at
+    // the rate in force.
     let second = Duration::from_secs(1);
     let clock = ManualClock::new();
     let limit = Limiter::builder(Quota::per_second(1).burst(1))
@@ -123,13 +126,13 @@ fn v40_what_is_there_is_drained_and_what_comes_back_fills_no_further() {
     let drained = limit.entry().take_up_to(5).into_result().unwrap();
     assert_eq!(drained.cost(), 1);
     assert!(!limit.entry().take_up_to(5).is_allowed());
-    // Twice as much is given back as the limit holds: the units above the limit are lost.
+    // Twice as many units are given back as the limit holds, so the units above the limit are lost.
     assert_eq!(limit.entry().refund(taken.split_off(4)), 4);
     assert_eq!(limit.entry().uncharge(u64::MAX), 6);
     assert_eq!(limit.entry().refund(drained) + limit.entry().refund(taken), 0);
     assert!(limit.check_n(10).is_allowed());
     assert!(!limit.check().is_allowed());
-    // In debt, even a request of 0 units is denied.
+    // While the limit is in debt, even a request for 0 units is denied.
     assert_eq!(limit.entry().charge(10), 0);
     assert!(!limit.check_n(0).is_allowed());
     // A request with an earlier time changes nothing.
@@ -140,9 +143,9 @@ fn v40_what_is_there_is_drained_and_what_comes_back_fills_no_further() {
 
 #[test]
 fn v51_green_yellow_and_red_are_admitted_over_and_denied() {
-    // RFC 2697: 500 a second, a committed burst of 1000 and an excess burst of 1000. The RFC has two buckets: a yellow
-    // packet is charged to the second one alone, so the colours are GYGYGGGYR. Here both are one debt, and requests
-    // after a yellow one are yellow until the debt is below the burst again. Red is the same in both.
+    // RFC 2697 with 500 a second, a committed burst of 1000 and an excess burst of 1000. The RFC has two buckets, and a
+    // yellow packet is charged to the second one alone, so its colours are GYGYGGGYR. In Tollgate both are one debt, so
+    // requests after a yellow one are yellow until the debt is below the burst again. Red packets are the same in both.
     let asked =
         [(0, 600), (0, 600), (0, 300), (0, 300), (1, 500), (1, 1), (5, 1_000), (5, 1_000), (5, 1)];
     let limit = limiter("gcra 500/s burst 1000 soft 100%");

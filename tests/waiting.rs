@@ -1,5 +1,6 @@
-//! Waiting where there is no place to take: in windows, in words that are full, and for keys without a cell. A request
-//! sleeps until it would be admitted and asks again. It holds nothing meanwhile, and never waits longer than it may.
+//! Waiting where a request cannot take a place: in windows, in words that are full, and for keys without a cell. A
+//! request sleeps until it would be admitted, and then asks again. Meanwhile it holds no place, and it never waits
+//! longer than it may.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -22,7 +23,7 @@ use tollgate::{
 const START: Timestamp = Timestamp::from_secs(1_738_368_000);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Time that advances only when every task waits.
+/// A simulated time that advances only when every task waits.
 #[derive(Clone)]
 struct Sim {
     clock: ManualClock,
@@ -40,7 +41,7 @@ impl Sim {
         Sleep { until: self.clock.now() + pause, sim: self.clone() }
     }
 
-    /// Runs tasks until none waits. They are polled in their order.
+    /// Runs the tasks until none of them waits. They are polled in their order.
     fn run(&self, tasks: Vec<Pin<Box<dyn Future<Output = ()> + '_>>>) {
         let mut tasks: Vec<_> = tasks.into_iter().map(Some).collect();
         loop {
@@ -78,12 +79,13 @@ impl Future for Sleep {
     }
 }
 
-/// The times from the start at which requests were admitted, in order; and those of denied requests, with their waits.
+/// The times, from the start, at which requests were admitted, in order; and the times of denied requests, with their
+/// waits.
 #[derive(Default)]
 struct Left {
     admitted: RefCell<Vec<Duration>>,
     denied: RefCell<Vec<(Duration, Option<Duration>)>>,
-    /// The longest time that one request slept in all.
+    /// The longest total time that one request slept.
     slept: Cell<Duration>,
 }
 
@@ -121,7 +123,7 @@ fn acquire_each<'a>(
     left
 }
 
-/// The earliest times at which `units` units are admitted one after the other.
+/// The earliest times at which `units` units can be admitted one by one.
 fn earliest(policy: Policy, units: usize) -> Vec<Duration> {
     let (limiter, mut now) = (Limiter::builder(policy).clock(ManualClock::new()).build(), START);
     let mut admitted = Vec::new();
@@ -150,13 +152,13 @@ const POLICIES: [&str; 13] = [
     "fixed-window 2/s soft 50%",
 ];
 
-/// Whether two lists of times are equal, except for the rounding of times in a table.
+/// True if two lists of times are equal, except for the rounding of times in a table.
 fn nearly_equal(one: &[Duration], other: &[Duration], tolerance: Duration) -> bool {
     one.len() == other.len()
         && one.iter().zip(other).all(|(one, other)| one.abs_diff(*other) <= tolerance)
 }
 
-/// Each request may wait long enough, so all are admitted, each as early as the limit admits another unit.
+/// Each request may wait long enough, so all are admitted, each as soon as the limit admits another unit.
 #[test]
 fn twenty_that_wait_for_one_window_are_all_admitted_in_turn() {
     let wait = Wait::at_most(Duration::from_secs(86_400 * 4_000));
@@ -194,7 +196,7 @@ fn twenty_that_wait_for_one_window_are_all_admitted_in_turn() {
     }
 }
 
-/// The third call of a window waits; and calls on a key are all served in turn, although its word remembers only one
+/// The third call in a window waits. Calls for one key are all served in turn, although its word remembers only one
 /// place.
 #[test]
 fn the_third_of_two_a_second_waits_for_the_next_and_a_key_of_burst_one_serves_all() {
@@ -212,8 +214,8 @@ fn the_third_of_two_a_second_waits_for_the_next_and_a_key_of_burst_one_serves_al
     assert_eq!((left.admitted.take(), left.denied.take()), (tenths, vec![]));
 }
 
-/// Requests that may wait for three seconds: as many get a turn as there are turns. The others are denied as soon as
-/// that is known, and none sleeps longer than it may.
+/// Requests may wait for three seconds, and as many of them are admitted as there are units in that time. The others
+/// are denied as soon as it is known that they cannot be admitted, and none sleeps longer than it may.
 #[test]
 fn no_request_waits_longer_than_it_may() {
     let wait = Wait::at_most(3 * SECOND);
@@ -235,7 +237,7 @@ fn no_request_waits_longer_than_it_may() {
         assert!(denied.iter().all(|(at, _)| *at <= 3 * SECOND), "{text}: {denied:?}");
         assert!(left.slept.get() <= 3 * SECOND, "{text}: {:?}", left.slept.get());
     }
-    // With a jitter, no sleep is longer than the wait and one jitter.
+    // With a jitter, no request sleeps longer than its wait and one jitter.
     let (sim, jitter) = (Sim::new(), Duration::from_millis(700));
     let one = Limiter::builder(policy("fixed-window 2/s")).clock(sim.clock.clone()).build();
     let left = acquire_each(&sim, 200, wait.jitter(jitter), &|_| one.entry());
@@ -277,7 +279,7 @@ fn what_cannot_pass_within_the_wait_is_denied_at_once_with_its_reason() {
     assert!(ask(&penalised, 1, Wait::at_most(60 * SECOND)).reason() == DenialReason::Penalty);
 }
 
-/// A future is dropped after any number of polls, at any time: only the admitted units are charged.
+/// A future is dropped after any number of polls, at any time. Only admitted units are charged.
 #[test]
 fn a_future_that_is_dropped_at_any_time_leaves_nothing_owed() {
     let wait = Wait::at_most(60 * SECOND);
@@ -303,7 +305,7 @@ fn a_future_that_is_dropped_at_any_time_leaves_nothing_owed() {
                             let mut context = Context::from_waker(Waker::noop());
                             assert!(future.as_mut().poll(&mut context).is_pending());
                         }
-                        // None of the tasks sees the turn of its window.
+                        // No task is polled at the moment when its window begins.
                         sim.clock.advance(SECOND / 100 * (step % 2));
                     }
                 }
@@ -314,7 +316,7 @@ fn a_future_that_is_dropped_at_any_time_leaves_nothing_owed() {
     }
 }
 
-/// The limiter's clock is not the clock of the sleep: the wait ends all the same, and nothing is admitted.
+/// The limiter's clock is not the clock of the sleep. Still the wait ends, and nothing is admitted.
 #[test]
 fn a_clock_that_stands_still_ends_the_wait() {
     let clock = ManualClock::new();
@@ -335,8 +337,8 @@ fn a_clock_that_stands_still_ends_the_wait() {
     }
 }
 
-/// If a policy counts denials, a waiting request is not a row of denials. It is counted once, if it is denied in the
-/// end.
+/// If a policy counts denials, a waiting request does not count as several denials in a row. It counts as one denial if
+/// it is denied in the end.
 #[test]
 fn a_request_that_waited_is_counted_as_denied_at_most_once() {
     for text in
@@ -347,7 +349,7 @@ fn a_request_that_waited_is_counted_as_denied_at_most_once() {
         let left = acquire_each(&sim, 12, Wait::at_most(60 * SECOND), &|_| one.entry());
         assert_eq!((left.admitted.take().len(), left.denied.take().len()), (12, 0), "{text}");
         assert!(!one.check().is_allowed() && !one.check().is_allowed());
-        // The third denial in a row is that of a request that would have to wait too long.
+        // The third denial in a row comes from a request that would have to wait too long.
         let short = Wait::at_most(Duration::from_nanos(1));
         let third = acquire_each(&sim, 1, short, &|_| one.entry());
         assert_eq!(third.denied.take().len(), 1);
@@ -388,7 +390,7 @@ fn a_key_without_a_cell_waits_as_any_other() {
     }
 }
 
-/// A quota that is lowered meanwhile applies to all waiting requests.
+/// If the quota is lowered meanwhile, the lower quota applies to all waiting requests.
 #[test]
 fn a_change_of_quota_holds_for_those_that_wait() {
     let sim = Sim::new();

@@ -1,11 +1,11 @@
 //! The textbook examples of every algorithm, decision by decision. A means admitted, D means denied.
 //!
-//! Each example is in the table of `tollgate-oracle`, which the tests of every layer read. It runs through the pure
+//! Each example is in the table of `tollgate-oracle`, which the tests of every layer use. Here it runs through the pure
 //! function, the shared limiter and the keyed table at once. The tests with a number in their names check more than
-//! decisions. Other files test these examples:
+//! decisions. These examples are tested in other files:
 //! * 6 to 8 and 34, of the sliding log, which has no pure function on one word: also in `sliding_log/main.rs`;
 //! * 22, of a queue: `acquire.rs`; 23, of several limits at once: `all.rs`;
-//! * 27 and 28 once more, as rules of a file: `crates/rules/tests/decisions.rs`.
+//! * 27 and 28 are also tested as rules of a file: `crates/rules/tests/decisions.rs`.
 //!
 //! Some examples are also test vectors of other implementations: V3 is example 25, V13 is 11, V14 is 12, V15 is 13, V41
 //! is 18, V42 is 20, and V43 is 19. The other vectors are in `vectors.rs`.
@@ -23,7 +23,7 @@ fn the_worked_examples_are_decided_as_they_say() {
     let mut decided = 0;
     for example in worked_examples() {
         let [text] = example.policies[..] else { continue };
-        // Only policies that fit in one word, and examples that a check decides.
+        // Only policies that fit in one word are used, and examples that consist of checks.
         if Meter::new(policy(text)).is_ok() && !example.waits() {
             assert_eq!(decisions(text, &example.asked()), example.expected(), "{example:?}");
             decided += 1;
@@ -131,7 +131,7 @@ fn example_25_a_denied_cost_spends_nothing_and_a_larger_one_never_fits() {
 
 #[test]
 fn example_30_windows_are_those_of_the_wall_clock() {
-    // The window of 10:00:27 ends at 10:01:00; 15-minute windows turn at 12:00 and 12:15.
+    // The window of 10:00:27 ends at 10:01:00. Windows of 15 minutes end at 12:00 and 12:15.
     let ends_after = |text: &str, time: &str| {
         let meter = Meter::new(policy(text)).unwrap();
         meter.check(Word::UNUSED, instant(time), 1).0.reset_after()
@@ -150,7 +150,8 @@ fn example_33_the_previous_count_weighs_what_is_left_of_the_window() {
     assert_eq!(meter.peek(word, instant("1:15"), 1).remaining(), 25);
 }
 
-/// The rule of the textbooks and of Cloudflare: the share of the previous count, rounded down, plus the current count.
+/// This is the rule of the textbooks and of Cloudflare: the share of the previous count, rounded down, plus the current
+/// count.
 fn textbook(limit: u64, window_ms: u64, times_ms: impl Iterator<Item = u64>) -> Vec<bool> {
     let mut counts = std::collections::HashMap::<u64, u64>::new();
     times_ms
@@ -167,7 +168,7 @@ fn textbook(limit: u64, window_ms: u64, times_ms: impl Iterator<Item = u64>) -> 
 
 #[test]
 fn the_sliding_window_of_the_field_passes_its_limit_in_ten_minutes_of_saturation() {
-    // Ten requests in each second of ten minutes.
+    // There are ten requests in each second of ten minutes.
     let offered = every(0, 100, 6_000);
     for (limit, passed) in [
         (1, [10, 5, 5]), // in this order: without an option, exact, strict

@@ -4,22 +4,22 @@ use std::env;
 use std::error::Error;
 use std::process::{Command, ExitCode};
 
-/// A row: a function that builds its limiter, makes the decisions, and returns how many went as expected.
+/// A row is a function that builds its limiter, makes the decisions, and returns how many went as expected.
 pub(crate) type Row = (&'static str, fn() -> u64);
 
-/// Callgrind counts the instructions of this function: see [`COUNTED`].
+/// Callgrind counts the instructions of this function by its name, [`COUNTED`].
 #[inline(never)]
 pub(crate) fn count(turns: u64, decision: impl Fn(u64) -> bool) -> u64 {
     (0..turns).map(|n| u64::from(decision(n))).sum()
 }
 
-/// The name of that function in callgrind.
+/// The name of the function [`count`], as a pattern for callgrind.
 const COUNTED: &str = "*callgrind::count*";
 
-/// The argument with which the bench calls itself for the decisions of one row, whose name follows.
+/// The argument with which the bench runs itself to make the decisions of one row. The row's name is the next argument.
 const ROW: &str = "--row";
 
-/// The main function of a bench of these rows, each of which makes this number of decisions.
+/// The main function of a bench with these rows. Each row makes this number of decisions.
 pub(crate) fn run(rows: &[Row], turns: u64) -> Result<ExitCode, Box<dyn Error>> {
     let args: Vec<String> = env::args().skip(1).collect();
     if let [first, name, ..] = &args[..]
@@ -28,8 +28,8 @@ pub(crate) fn run(rows: &[Row], turns: u64) -> Result<ExitCode, Box<dyn Error>> 
         decide(rows, turns, name);
         return Ok(ExitCode::SUCCESS);
     }
-    // Cargo passes `--bench` if it wants figures, unless `--test` is given, too. Otherwise each row is only run for its
-    // assertions.
+    // Cargo passes `--bench` to ask for figures, and `--test` to ask for a test run without figures. In a run without
+    // figures each row runs once, only for its assertions.
     let has = |flag: &str| args.iter().any(|arg| arg == flag);
     if !has("--bench") || has("--test") {
         for (name, _) in rows {
@@ -52,7 +52,6 @@ pub(crate) fn run(rows: &[Row], turns: u64) -> Result<ExitCode, Box<dyn Error>> 
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes the decisions of a row.
 fn decide(rows: &[Row], turns: u64, name: &str) {
     let (_, row) = rows.iter().find(|(row, _)| *row == name).expect("a row of this name");
     assert_eq!(row(), turns, "{name}");
@@ -68,7 +67,7 @@ fn counted(name: &str) -> Result<u64, Box<dyn Error>> {
     let collected =
         told.split("Collected :").nth(1).and_then(|rest| rest.split_whitespace().next());
     match collected {
-        // No count: no function has the name that is counted.
+        // There is no count, because no function has the name that is counted.
         Some(number) if output.status.success() && number != "0" => {
             Ok(number.replace(',', "").parse()?)
         }

@@ -1,11 +1,11 @@
-//! The two instructions that safe Rust does not have. This is the only `unsafe` code in the benchmarks.
+//! Two CPU instructions for which safe Rust has no function. This is the only `unsafe` code in the benchmarks.
 #![allow(unsafe_code)]
 
 /// Waits until all instructions before it are done, so that no later instruction overlaps them.
 #[inline(always)]
 pub(crate) fn fence() {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: every x86-64 CPU has SSE2, to which this instruction belongs; it has no other conditions.
+    // SAFETY: this instruction belongs to SSE2, which every x86-64 CPU has. It has no other conditions.
     unsafe {
         core::arch::x86_64::_mm_lfence();
     }

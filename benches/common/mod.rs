@@ -18,7 +18,7 @@ use rand_distr::Zipf;
 use rayon::ThreadPool;
 use tollgate::{KeyedLimiter, Quota};
 
-/// `4 threads (oversubscribed)` on a machine with 2.
+/// The name of a row, such as `4 threads (oversubscribed)` on a machine that runs 2 at once.
 pub(crate) fn label(threads: usize) -> String {
     let suffix = if threads > cores::cores() { " (oversubscribed)" } else { "" };
     format!("{threads} threads{suffix}")
@@ -27,7 +27,7 @@ pub(crate) fn label(threads: usize) -> String {
 /// The number of samples of each row.
 const SAMPLES: usize = 12;
 
-/// Runs are short, since the compared figures differ by more than a percent.
+/// Runs are short, because the compared figures differ by more than a percent.
 pub(crate) fn criterion() -> Criterion {
     Criterion::default()
         .sample_size(SAMPLES)
@@ -41,7 +41,7 @@ pub(crate) fn pool(threads: usize) -> ThreadPool {
 }
 
 /// Runs `decide(thread)` on every thread of a pool at once, and returns the time from the first start to the last end.
-/// Divided by the decisions of one thread, this is the time that a thread takes for each, waits for a core included.
+/// This time divided by the number of decisions of one thread is the time per decision, including waits for a core.
 pub(crate) fn together(pool: &ThreadPool, decide: impl Fn(usize) + Sync) -> Duration {
     let barrier = Barrier::new(pool.current_num_threads());
     let times = pool.broadcast(|context| {
@@ -55,8 +55,8 @@ pub(crate) fn together(pool: &ThreadPool, decide: impl Fn(usize) + Sync) -> Dura
     first.zip(last).map_or(Duration::ZERO, |(first, last)| last - first)
 }
 
-/// Benchmarks a decision on `threads` threads. `decide(thread, nth)` says whether it went as expected. Returns the same
-/// as [`contend`].
+/// Benchmarks a decision on `threads` threads. `decide(thread, nth)` says whether it went as expected. Returns what
+/// [`contend`] returns.
 pub(crate) fn on_threads(
     group: &mut BenchmarkGroup<'_, WallTime>,
     name: &str,
@@ -67,9 +67,9 @@ pub(crate) fn on_threads(
     contend(group, name, threads, |thread| move |nth| decide(thread, nth))
 }
 
-/// The same for threads that each begin with a state of their own, which `begin` makes. Returns the nanoseconds per
-/// decision of each thread, as the median of criterion's samples. It returns `None` if criterion took no samples,
-/// because it was run with `--test` or asked for other rows.
+/// Like [`on_threads`], but each thread begins with its own state, which `begin` makes. Returns the nanoseconds per
+/// decision of each thread, as the median of criterion's samples. Returns `None` if criterion took no samples, because
+/// it ran with `--test` or with a filter that leaves this row out.
 pub(crate) fn contend<D: FnMut(usize) -> bool>(
     group: &mut BenchmarkGroup<'_, WallTime>,
     name: &str,
@@ -102,7 +102,7 @@ fn median(mut figures: Vec<f64>) -> f64 {
     f64::midpoint(figures[middle], figures[(figures.len() - 1) / 2])
 }
 
-/// Builds a table for `keys` keys, and makes one request for each.
+/// Builds a table for `keys` keys and makes one request for each key.
 pub(crate) fn filled<K: Hash>(quota: Quota, keys: u64, key: impl Fn(u64) -> K) -> KeyedLimiter<K> {
     let table = KeyedLimiter::new(quota, keys as usize).expect("a table");
     for number in 0..keys {
@@ -111,7 +111,7 @@ pub(crate) fn filled<K: Hash>(quota: Quota, keys: u64, key: impl Fn(u64) -> K) -
     table
 }
 
-/// The length of a stream: a power of two, so that the stream repeats without a division.
+/// The length of a stream. It is a power of two, so that the stream repeats without a division.
 const LENGTH: usize = 1 << 20;
 
 /// A stream of about a million keys that repeats. It is the same in every run.
@@ -122,7 +122,8 @@ impl<K> KeyStream<K> {
         &self.0[nth % LENGTH]
     }
 
-    /// The nth key of a thread, if all threads share one stream. Each thread begins at another place.
+    /// The nth key of a thread when all threads share one stream. Each thread begins at a different place in the
+    /// stream.
     pub(crate) fn shared(&self, thread: usize, threads: usize, nth: usize) -> &K {
         self.at(thread * (LENGTH / threads) + nth)
     }

@@ -8,7 +8,7 @@ use criterion::Criterion;
 
 use super::cores;
 
-/// The variable in which a process tells its child the chosen numbers of threads.
+/// The environment variable in which a process passes the chosen numbers of threads to its child.
 const CHOSEN: &str = "TOLLGATE_BENCH_THREADS";
 
 /// The largest number of threads. No machine has more, and every limit of the benchmarks has more units.
@@ -32,7 +32,7 @@ pub(crate) fn run(benches: impl FnOnce(&mut Criterion)) {
     criterion.final_summary();
 }
 
-/// Removes `--threads COUNTS` or `--threads=COUNTS`, and returns the counts, which may be missing.
+/// Removes `--threads COUNTS` or `--threads=COUNTS`. Returns the counts, or `None` for the option without counts.
 fn take_option(arguments: &mut Vec<String>) -> Option<String> {
     let is_it = |argument: &String| argument.split('=').next() == Some("--threads");
     let place = arguments.iter().position(is_it)?;

@@ -1,19 +1,19 @@
-//! The building blocks of the models of Tollgate's core: threads that race for a limit (`race`), the verdict on the
-//! answers that they got (`verdict`), and a suite that runs models under loom (`suite`). Each model has a control,
-//! which must fail.
+//! The building blocks for models of Tollgate's core. In `race`, threads race for a limit; `verdict` checks the answers
+//! that they got; `suite` runs models under loom. Each model has a control, which is the same model with a bug, and
+//! must fail.
 //!
 //! The models are in `tests/models`. Without `--cfg loom` this crate is empty.
 //!
 //! # What a passed model proves, and what it does not
-//! * `bound none`: every execution was run that loom's memory model allows for these threads and operations. `bound n`:
-//!   every such execution with at most n preemptions was run.
-//! * Neither executions nor time are ever capped: an exploration ends when it is complete. An exploration that takes
-//!   too long or branches too often is a failure, not a success.
-//! * Loom swaps two accesses only if nothing else came between them at that word. If a thread that only reads a word is
-//!   scheduled before a thread that reads and then writes it, the opposite order may never be tried. The controls show
-//!   that a model sees enough all the same. In a `race` the list that writes most comes last, since loom runs the last
-//!   thread first.
-//! * Loom does not explore load buffering, and shows a load only the last seven stores. It treats `SeqCst` accesses as
+//! * `bound none` means that loom ran every execution that its memory model allows for these threads and operations.
+//!   `bound n` means that loom ran every such execution with at most n preemptions.
+//! * No exploration is stopped early and then counted as passed: it ends when it is complete. If an exploration takes
+//!   too long or branches too often, it fails.
+//! * Loom tries two accesses of a word in the opposite order only if no other access of the word came between them. So
+//!   if a thread that only reads a word is scheduled before a thread that reads and then writes it, the opposite order
+//!   may never be tried. The controls show that each model nevertheless notices its bugs. In a `race`, put the list
+//!   that writes most last, because loom runs the last thread first.
+//! * Loom does not explore load buffering, and a load sees only the last seven stores. It treats `SeqCst` accesses as
 //!   acquire and release (the core has no such access, only a fence). It never lets a weak compare-and-swap fail
 //!   spuriously (the models do that themselves).
 #![cfg(loom)]

@@ -1,4 +1,4 @@
-//! Sliding logs of a few slots, their keyed form, and the verdict on their admissions.
+//! Sliding logs of a few slots, keyed sliding logs, and the verdict on what they admit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::race::{Call, RaceRequest, RacedLimit};
 use crate::table::{ModelKey, UnseededHash, keys_in};
 use crate::verdict::{ABOVE_BOUND, LOST_CHARGE, REFUSED};
 
-/// The window of every log here, in milliseconds.
+/// The window of every log in the models, in milliseconds.
 pub const WINDOW_MS: u64 = 10_000;
 
 /// The keyed log of the models.
@@ -53,13 +53,14 @@ pub fn logs(limit: u64, shards: u32, entries: usize) -> Arc<ModelLogs> {
     )
 }
 
-/// The `nth` key, from 1, whose first and second shard are these two.
+/// The `nth` key, counted from 1, that has these two shards as its first and second shard.
 #[must_use]
 pub fn log_key_in(logs: &ModelLogs, shards: [usize; 2], nth: usize) -> ModelKey {
     keys_in(|key| logs.shards_of(key), shards, nth)
 }
 
-/// Asserts that no half-open window of a key, by the callers' own times, holds more than the limit.
+/// Asserts that no half-open window holds more of a key's units than the limit. Windows are measured by the callers'
+/// own times.
 ///
 /// # Panics
 /// Panics if a window holds more.
@@ -73,7 +74,7 @@ pub fn assert_windows(limit: u64, key: ModelKey, calls: &[&[Call]]) {
     }
 }
 
-/// Asserts that exactly the limit less the units admitted in the window before `now` is left.
+/// Asserts that the units left are exactly the limit less the units admitted in the window before `now`.
 ///
 /// # Panics
 /// Panics if more or less is left.

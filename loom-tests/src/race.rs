@@ -1,4 +1,4 @@
-//! [`race`]: threads that each make their own list of requests to one limit, in order.
+//! In a [`race`] each thread makes its own list of requests to one limit, in order.
 
 use std::cell::Cell;
 use std::panic;
@@ -37,7 +37,7 @@ pub struct Call {
     pub allowed: bool,
 }
 
-/// A limit that can be asked at a time of the caller's.
+/// A limit that decides at a time that the caller gives.
 pub trait RacedLimit: Send + Sync + 'static {
     /// Decides and charges.
     fn decide(&self, ask: RaceRequest) -> Decision;
@@ -85,13 +85,13 @@ impl RacedLimit for StripedLimiter {
     }
 }
 
-/// Makes the requests in order, and keeps the answers.
+/// Makes the requests in order, and returns their answers.
 pub fn ask_all(limit: &impl RacedLimit, asks: &[RaceRequest]) -> Vec<Call> {
     asks.iter().map(|&ask| Call { ask, allowed: limit.decide(ask).is_allowed() }).collect()
 }
 
-/// The order in which a race's threads are started. Loom runs the thread that is started last first, and may skip a few
-/// orders of a thread that only reads: so every model is explored in both orders.
+/// The order in which a race's threads are started. Loom runs the thread that is started last first, and may leave out
+/// some orders with a thread that only reads. So every model is explored in both orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// In the order of the model's lists.
@@ -110,14 +110,14 @@ pub fn start_in(order: Order) {
     ORDER.set(order);
 }
 
-/// Whether the last race's lists read the same from the last to the first.
+/// True if the last race has the same lists in both orders.
 #[must_use]
 pub fn is_same_reversed() -> bool {
     IS_SAME_REVERSED.get()
 }
 
-/// Runs one thread for each list; the calling thread makes the requests of one of the lists itself. Returns the answers
-/// of each list after all threads have ended.
+/// Runs one thread for each list, except for the list that the calling thread runs itself. Returns the answers of each
+/// list after all threads have ended.
 pub fn race<L: RacedLimit>(limit: &Arc<L>, mut lists: Vec<Vec<RaceRequest>>) -> Vec<Vec<Call>> {
     IS_SAME_REVERSED.set(lists.iter().eq(lists.iter().rev()));
     let reversed = ORDER.get() == Order::Reversed;

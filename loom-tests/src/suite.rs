@@ -1,7 +1,7 @@
-//! [`Suite`]: models and their controls, run and counted.
+//! A [`Suite`] runs models and their controls, and counts executions.
 //!
-//! A control is the same scenario with a bug planted. It passes if, and only if, loom finds an execution that fails
-//! with the expected message. So a model that no longer notices its bugs is found out.
+//! A control is the same scenario as its model with a bug planted. It passes if, and only if, loom finds an execution
+//! that fails with the expected message. So a control fails if its model no longer notices the bug.
 
 use std::cell::Cell;
 use std::env;
@@ -19,20 +19,20 @@ use tollgate::control::{self, Fault};
 
 use crate::race::{self, Order};
 
-/// An exploration that takes longer fails. The limit is five times as long as the longest model takes on an idle
-/// machine. It has no effect if `--bound` is given.
+/// The time after which an exploration fails. This limit is five times as long as the longest model takes on an idle
+/// machine. There is no limit of time if `--bound` is given.
 const TIME_MAX: Duration = Duration::from_secs(900);
 
-/// The most branch points of one execution. Loom panics if an execution has more.
+/// The most branch points that one execution may have. Loom panics if there are more.
 const BRANCHES_MAX: usize = 20_000;
 
-/// The default number of explorations that run at a time: the rest of the machine is left to other programs.
+/// The default number of explorations that run at a time. It leaves the rest of the machine to other programs.
 const WORKERS: usize = 2;
 
-/// The flag with which a worker calls this program for one exploration.
+/// The flag with which this program calls itself to run one exploration.
 const ALONE: &str = "--alone";
 
-/// The preemptions that are explored.
+/// The number of preemptions up to which executions are explored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// Every execution.
@@ -52,7 +52,7 @@ impl fmt::Display for Bound {
 
 type Scenario = Arc<dyn Fn() + Send + Sync>;
 
-/// One scenario, to be explored whole, and the bugs that it must notice.
+/// One scenario, which is explored completely, and the bugs that it must notice.
 pub struct Model {
     name: String,
     bound: Bound,
@@ -76,7 +76,7 @@ impl fmt::Debug for Model {
 }
 
 impl Model {
-    /// A named model. Its scenario panics if a property does not hold, in any execution within the bound.
+    /// A named model. The scenario panics if in any execution within the bound a property does not hold.
     pub fn new(
         name: impl Into<String>,
         bound: Bound,
@@ -85,7 +85,7 @@ impl Model {
         Self { name: name.into(), bound, scenario: Arc::new(scenario), controls: Vec::new() }
     }
 
-    /// Adds a control: the fault must make the model fail with a message that contains `message`.
+    /// Adds a control. With its fault the model must fail with a message that contains `message`.
     #[must_use]
     pub fn control(mut self, name: impl Into<String>, fault: Fault, message: &'static str) -> Self {
         let (name, bound) = (name.into(), self.bound);
@@ -93,7 +93,7 @@ impl Model {
         self
     }
 
-    /// Explores the last control within this bound only, because its fault is found there.
+    /// Explores the last control only within this bound, because that is enough to find its fault.
     #[must_use]
     pub fn found_within(mut self, preemptions: usize) -> Self {
         if let Some(control) = self.controls.last_mut() {
@@ -128,7 +128,7 @@ pub struct Suite {
 }
 
 impl Suite {
-    /// Adds the models of one subject.
+    /// Adds the models on one subject.
     #[must_use]
     pub fn subject(mut self, subject: &'static str, models: Vec<Model>) -> Self {
         self.models.extend(models.into_iter().map(|model| (subject, model)));
@@ -138,9 +138,9 @@ impl Suite {
     /// Runs the models that the command line chooses, with these options:
     /// * names or parts of names, `--exact`, `--list` and `--test-threads N`, as for `cargo test`;
     /// * `--fail-fast`, which starts no more explorations after a failure;
-    /// * `--bound N` or `--bound none`, which replaces the models' own bounds, without a limit of time.
+    /// * `--bound N` or `--bound none` replaces the models' own bounds and removes the limit of time.
     ///
-    /// Returns whether everything passed.
+    /// Returns true if everything passed.
     pub fn run(self, arguments: impl Iterator<Item = String>) -> bool {
         let choice = match SuiteOptions::parse(arguments) {
             Ok(choice) => choice,
@@ -260,8 +260,8 @@ fn explore_all(jobs: Vec<ModelRun>, workers: usize, fail_fast: bool) -> Vec<Mode
     reports.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Explores in a process of its own. Loom maps a stack for each thread of each execution, and explorations in one
-/// process wait for each other while it does so. Two at the same time took as long as one after the other.
+/// Explores in a separate process. Loom maps memory for the stack of each thread in each execution, and explorations in
+/// the same process wait for each other meanwhile. Two at the same time took as long as one after the other.
 fn explore(job: &ModelRun) -> ModelReport {
     let start = Instant::now();
     let (executions, failure) = match explored_apart(job) {
@@ -275,7 +275,7 @@ fn explore(job: &ModelRun) -> ModelReport {
     ModelReport { line, is_control: job.fault.is_some(), executions, failure }
 }
 
-/// The number of executions, and the failure if there was one. An error if the process did not report.
+/// The number of executions, and the failure if there was one. Returns an error if the process did not report.
 fn explored_apart(job: &ModelRun) -> Result<(usize, Option<String>), String> {
     let program = env::current_exe().map_err(|error| format!("this program's path: {error}"))?;
     let mut command = Command::new(program);
@@ -304,8 +304,8 @@ fn explore_alone(job: &ModelRun) -> bool {
     let start = Instant::now();
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| {
         check(job, Order::Listed, start, &executions);
-        // A control's fault has to be found in one order only. A race whose lists read the same backwards has only one
-        // order.
+        // It is enough if a control's fault is found in one of the two orders. If a race's lists are the same in both
+        // orders, one exploration is enough.
         if job.fault.is_none() && !race::is_same_reversed() {
             check(job, Order::Reversed, start, &executions);
         }
@@ -328,7 +328,7 @@ fn explore_alone(job: &ModelRun) -> bool {
     failure.is_none()
 }
 
-/// Sets everything that loom would otherwise read from the environment.
+/// Sets all options that loom would otherwise read from the environment.
 fn check(job: &ModelRun, order: Order, start: Instant, executions: &Arc<AtomicUsize>) {
     let mut builder = Builder::new();
     builder.preemption_bound = match job.bound {
@@ -336,8 +336,8 @@ fn check(job: &ModelRun, order: Order, start: Instant, executions: &Arc<AtomicUs
         Bound::Preemptions(most) => Some(most),
     };
     builder.max_branches = BRANCHES_MAX;
-    // A cap on executions or time would end the exploration with success, so none is set. Time is limited below, where
-    // running out of it is a failure.
+    // A cap on executions or time would end the exploration with success, so none is set. The limit of time is checked
+    // below, where exceeding it is a failure.
     builder.max_permutations = None;
     builder.max_duration = None;
     builder.checkpoint_interval = usize::MAX;
@@ -383,7 +383,7 @@ fn summarise(reports: &[ModelReport], took: Duration) -> bool {
 }
 
 fn say(line: &str) {
-    // A failure is ignored: there is no other place to report it.
+    // An error in writing the result is ignored, because there is no other place to report it.
     let _ = writeln!(io::stdout().lock(), "{line}");
 }
 
@@ -391,8 +391,8 @@ thread_local! {
     static IS_CONTROL: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The panic of a control is expected and not printed. Any other panic is printed in one line: a trace would name only
-/// loom's scheduler, and the stack is small.
+/// The panic of a control is expected and not printed. Any other panic is printed in one line, without a trace: the
+/// trace would name only loom's scheduler, and the stack is small.
 fn hush_controls() {
     panic::set_hook(Box::new(|info| {
         if !IS_CONTROL.get() {

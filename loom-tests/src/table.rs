@@ -1,4 +1,4 @@
-//! Keyed limits of a few cells, and keys whose shards a model chooses.
+//! Keyed limiters of a few cells, and keys whose shards a model chooses.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub struct ModelKey {
 /// The keyed limiter of the models.
 pub type ModelTable = KeyedLimiter<ModelKey, UnseededHash>;
 
-/// A hash without a seed: it places a [`ModelKey`] by the key's first half and tells keys apart by the second half.
+/// A hasher without a seed. The first half of a [`ModelKey`] decides its place, and the second half is its tag.
 #[derive(Clone, Copy, Debug)]
 pub struct UnseededHash {
     shards: u32,
@@ -35,7 +35,7 @@ pub struct Halves {
 }
 
 impl UnseededHash {
-    /// The hash for a table of `shards` shards.
+    /// The hasher for a table of `shards` shards.
     #[must_use]
     pub fn of(shards: u32) -> Self {
         Self { shards }
@@ -51,7 +51,7 @@ impl BuildHasher for UnseededHash {
 }
 
 impl Halves {
-    /// The tag of a key in its tier.
+    /// The tag of a key in its tier, which differs between tiers.
     fn tag(&self) -> u64 {
         (self.halves ^ u64::from(self.tier) << 16) & u64::from(u32::MAX)
     }
@@ -59,13 +59,13 @@ impl Halves {
 
 impl Hasher for Halves {
     fn finish(&self) -> u64 {
-        // Nearly the smallest hash of the shard: the table takes the shard from the high half of `hash * shards`. The
-        // lowest bits of the hash, 49 at most, are the tag.
+        // This is nearly the smallest hash of the shard, because the high half of `hash * shards` is the number of the
+        // shard. The lowest bits of the hash, 49 at most, are the tag.
         let place = (self.halves >> 32).wrapping_mul((1 << 10) / u64::from(self.shards) + 1);
         place << 54 | self.tag()
     }
 
-    /// Receives the tier of a key, or the byte that ends a text.
+    /// Receives the tier of a key, or the byte that marks the end of a text.
     fn write_u8(&mut self, byte: u8) {
         if byte < 16 {
             self.tier = byte.into();
@@ -85,7 +85,7 @@ impl Hasher for Halves {
     }
 }
 
-/// An empty table of 1 to 3 shards with 1 to 3 cells each, whose floors stand at 0.
+/// An empty table of 1 to 3 shards with 1 to 3 cells each. All floors are 0.
 ///
 /// # Panics
 /// Panics if the policy does not fit.
@@ -94,7 +94,7 @@ pub fn table(policy: &str, shards: u32, cells: usize) -> Arc<ModelTable> {
     table_with_clock(policy, shards, cells, ManualClock::new())
 }
 
-/// [`table`] with a clock that the model sets.
+/// Like [`table`], with a clock that the model sets.
 ///
 /// # Panics
 /// Panics if the policy does not fit.
@@ -109,7 +109,7 @@ pub fn table_with_clock(
     Arc::new(table.when_full(WhenFull::Deny).expect("less memory"))
 }
 
-/// [`table`] with a spill of two rows with two cells each.
+/// Like [`table`], with a spill of two rows with two cells each.
 ///
 /// # Panics
 /// Panics if the policy does not fit.
@@ -128,14 +128,14 @@ fn spilling_with_clock(policy: &str, shards: u32, cells: usize, clock: ManualClo
         .expect("a table")
 }
 
-/// The capacity for which a table gets `shards` shards of three cells each: a table has 10 / 7 cells for each live key,
-/// and one more.
+/// The capacity with which a table gets `shards` shards of three cells each. A table has 10 / 7 cells for each live
+/// key, and one more.
 fn capacity_of(shards: u32) -> usize {
     usize::try_from(2 * shards - 1).expect("few")
 }
 
-/// [`table`] of several quotas, or of one that may change. The last policy is headroom: no tier has it at first, but a
-/// tier may be changed to it.
+/// Like [`table`], for several quotas, or for quotas that may change. The last policy is the `headroom`: no tier has it
+/// at first, but a tier may be changed to it.
 ///
 /// # Panics
 /// Panics if the policies do not fit.
@@ -144,7 +144,7 @@ pub fn tiers(policies: &[&str], shards: u32, cells: usize) -> Arc<ModelTable> {
     tiers_when_full(WhenFull::Deny, policies, shards, cells)
 }
 
-/// [`tiers`] with a spill of two rows, which the tiers share.
+/// Like [`tiers`], with a spill of two rows, which the tiers share.
 ///
 /// # Panics
 /// Panics if the policies do not fit.
@@ -171,7 +171,8 @@ fn tiers_when_full(
     Arc::new(table.expect("a table").into_limiter())
 }
 
-/// [`table`] whose callers may bring up to `most` quotas along; the quotas in `like` are examples of them.
+/// Like [`table`], for callers that bring up to `most` quotas with their requests. The quotas in `like` are examples of
+/// these.
 ///
 /// # Panics
 /// Panics if the policies do not fit.
@@ -193,7 +194,7 @@ pub fn own_table(
     Arc::new(table.expect("a table"))
 }
 
-/// The table of `shards` shards that is restored from this snapshot.
+/// A table of `shards` shards that is restored from this snapshot.
 ///
 /// # Panics
 /// Panics if the table refuses the snapshot.
@@ -214,7 +215,7 @@ fn read(policy: &str) -> Policy {
     policy.parse().expect("a policy")
 }
 
-/// The `nth` key, from 1, whose first and second shard are these two.
+/// The `nth` key, counted from 1, that has these two shards as its first and second shard.
 ///
 /// # Panics
 /// Panics if there are no such shards.
@@ -223,7 +224,7 @@ pub fn key_in(table: &ModelTable, shards: [usize; 2], nth: usize) -> ModelKey {
     keys_in(|key| table.shards_of(key), shards, nth)
 }
 
-/// The `nth` key, from 1, for which `shards_of` gives these shards.
+/// The `nth` key, counted from 1, for which `shards_of` returns these shards.
 ///
 /// # Panics
 /// Panics if there are no such shards.

@@ -1,4 +1,4 @@
-//! The verdict on one execution: whether its answers were right.
+//! The verdict on one execution: checks that its answers were right.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -14,26 +14,26 @@ use crate::table::{ModelKey, ModelTable};
 pub const UNEXPLAINED: &str = "no order of the requests explains the answers";
 /// The message of [`assert_intervals`] for too many admissions.
 pub const ABOVE_BOUND: &str = "admitted above the bound";
-/// The message of [`assert_bound`] for more units left than the admissions allow.
+/// The message of [`assert_bound`] when more units are left than the admissions allow.
 pub const LOST_CHARGE: &str = "a charge was lost";
-/// The message of the core when an install has made a key live in two cells.
+/// The message of the core when an install leaves a key live in two cells.
 pub const TWO_LIVE: &str = "live cells carry one key";
-/// The message of [`assert_no_claims`] for a claim that outlived its install.
+/// The message of [`assert_no_claims`] when a claim has outlived its install.
 pub const LEFT_CLAIM: &str = "a claim was left behind";
 /// The message of a model for a request that was denied for no reason.
 pub const REFUSED: &str = "refused without a reason";
 
-/// The result of one race: the answers of each thread, those of the setup first; the units that were left; and whether
-/// a penalty was in force.
+/// The result of one race: the answers to the setup, then those of each thread; the units that were left; and true if a
+/// penalty was in force.
 type RaceResult = (Vec<Vec<Call>>, u64, bool);
 
 thread_local! {
     static EXPLAINED: RefCell<HashMap<(Oracle, RaceResult), bool>> = RefCell::default();
 }
 
-/// Asserts linearizability by brute force. Some order of all calls, in which each thread's calls keep their own order,
-/// must make the exact reference model give the same answers and leave the same units. Then nothing is admitted above
-/// the limit, nothing is denied without a reason, and no charge is lost.
+/// Asserts linearizability by brute force. There must be an order of all calls that keeps each thread's own order, and
+/// in which the exact reference model gives the same answers and leaves the same units. This proves that nothing is
+/// admitted above the limit, nothing is denied without a reason, and no charge is lost.
 ///
 /// # Panics
 /// Panics if there is no such order.
@@ -47,7 +47,7 @@ pub fn assert_explained(
     assert_explained_from(limit, &Oracle::new(algorithm), setup, calls, last);
 }
 
-/// [`assert_explained`] with a reference model of the caller's, which has answered nothing yet.
+/// Like [`assert_explained`], with a reference model that the caller provides and that has answered nothing yet.
 ///
 /// # Panics
 /// Panics if there is no such order.
@@ -67,7 +67,7 @@ pub fn assert_explained_from(
     let outcome = (fresh.clone(), (told, left.remaining(), is_penalty));
     let known = EXPLAINED.with_borrow(|known| known.get(&outcome).copied());
     let explained = known.unwrap_or_else(|| {
-        // The stack of a thread in a model is small, so the search runs on a thread of its own.
+        // Threads in a model have small stacks, so the search runs on a separate thread.
         let explained =
             thread::scope(|scope| scope.spawn(|| is_explained(fresh, &outcome.1, last)).join());
         explained.expect("the reference model does not panic")
@@ -114,8 +114,8 @@ fn agrees(oracle: &mut Oracle, call: Call) -> bool {
     (verdict == Verdict::Allowed) == call.allowed
 }
 
-/// Asserts the bound of GCRA at one unit per second for one key: [`assert_intervals`], and afterwards no more is left
-/// than these admissions allow.
+/// Asserts the bound of GCRA at one unit per second for one key: [`assert_intervals`] holds, and at the end no more
+/// units are left than these admissions allow.
 ///
 /// # Panics
 /// Panics if the bound is broken.
@@ -136,8 +136,8 @@ pub fn assert_bound(table: &ModelTable, burst: u64, key: ModelKey, calls: &[&[Ca
     assert!(left <= most, "{LOST_CHARGE}: {left} left of {most}, {admitted:?}");
 }
 
-/// Asserts that in every interval of the callers' own times the admitted units of a key are at most `burst` plus one
-/// for each second of the interval.
+/// Asserts that in every interval a key's admitted units are at most `burst` plus one for each second of the interval.
+/// Intervals are measured by the callers' own times.
 ///
 /// # Panics
 /// Panics if more was admitted.

@@ -1,4 +1,4 @@
-//! Denials that are charged: a client that keeps asking is kept out, but no client is kept out for good.
+//! Denials that are charged: a client that keeps asking stays locked out, but no client is locked out for good.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use super::{ALGORITHMS, secs};
 
 #[test]
 fn vector_17_a_key_that_asks_too_much_for_ever_gets_nothing_while_denials_count() {
-    // An hour of 12 requests a minute, of which the limit admits 10.
+    // An hour with 12 requests a minute, where the limit admits 10 a minute.
     let hour = every(0, 5_000, 720);
     for text in ["gcra 10/60s", "sliding-window 10/60s exact", "sliding-window 10/60s"] {
         let counted = decisions(&format!("{text} count-denied"), &hour);
         let lockout = counted.find('D').unwrap();
         assert!(!counted[lockout..].contains('A'), "{text}: {counted}");
-        // Without `count-denied` nearly 10 of 12 are admitted in every minute.
+        // Without `count-denied`, nearly 10 of the 12 would be admitted in every minute.
         let passed = decisions(text, &hour).matches('A').count();
         assert!((540..=610).contains(&passed), "{text}: {passed}");
     }
@@ -33,23 +33,23 @@ fn vector_17_each_further_call_extends_the_wait_up_to_the_stop() {
         assert_eq!(wait > last, call <= 500, "call {call}");
         (word, last) = (next, wait);
     }
-    // 1,000 units of the previous window weigh at most 499 when 50.1 % of the next hour has passed.
+    // When 50.1 % of the next hour has passed, 1,000 units of the previous window weigh 499 at most.
     assert_eq!(last, Duration::from_millis(1_800_000 + 1_803_600));
 }
 
 #[test]
 fn vector_54_a_capped_charge_of_denials_does_not_lock_out() {
-    // These requests come at 60 % of the rate. Other limiters admit two and then deny for ever.
+    // These requests come at 60 % of the rate. Other limiters admit two of them and then deny for ever.
     let hits = every(0, 5_000, 100);
     for text in ["gcra 2/6s", "fixed-window 2/6s", "fixed-window 2/6s from-first"] {
         assert_eq!(decisions(&format!("{text} count-denied"), &hits), "A".repeat(100), "{text}");
     }
-    // A sliding window with two counters denies one in six of these requests anyway. It denies no more when that denial
-    // is counted.
+    // A sliding window with two counters denies one in six of these requests anyway. It denies no more of them when
+    // those denials are counted.
     let plain = decisions("sliding-window 2/6s exact", &hits);
     assert_eq!(decisions("sliding-window 2/6s exact count-denied", &hits), plain);
     assert_eq!(plain.matches('D').count(), 16);
-    // The same after a flood: the wait for one unit is at most 6 s, and soon every request is admitted again.
+    // After a flood the wait for one unit is at most 6 s, and soon every request is admitted again.
     let flood = [together("0:00", 50), every(5_000, 5_000, 20)].concat();
     let told = decisions("gcra 2/6s count-denied", &flood);
     assert_eq!(told, format!("AA{}D{}", "D".repeat(48), "A".repeat(19)));
@@ -59,7 +59,7 @@ fn vector_54_a_capped_charge_of_denials_does_not_lock_out() {
 fn a_denied_charge_is_cut_so_that_one_unit_waits_no_longer_than_told() {
     let mut engines = Engines::new("gcra 1/s burst 10 count-denied 4s");
     assert!(engines.check_ms(10, 0).is_allowed());
-    // Denials are charged in full at first, then cut: the level stops at 10 - 1 + 4.
+    // Denials are first charged in full, and then cut off: the level stops at 10 - 1 + 4.
     let waits: Vec<_> = [1, 1, 1, 1, 1, 9]
         .map(|cost| {
             engines.denied(cost, 0);
@@ -68,12 +68,12 @@ fn a_denied_charge_is_cut_so_that_one_unit_waits_no_longer_than_told() {
         .map(|denial| denial.retry_after().unwrap().as_secs())
         .to_vec();
     assert_eq!(waits, [2, 3, 4, 4, 4, 4]);
-    // Units from before are not cut, even if a smaller charge would lower the level.
+    // Units that were charged before are not cut, even if a smaller charge would lower the level.
     assert_eq!(engines.denied(10, 0).retry_after(), secs(13));
 }
 
-/// A policy whose unit drains in 4 ms. The longest wait that denials can cause is 250 units. The granule is 1 ms, a
-/// quarter of a unit. These times and [`STEP_NS`] are whole ticks.
+/// A policy whose unit drains in 4 ms. Denials can cause a wait of at most 250 units. The granule is 1 ms, a quarter of
+/// a unit. These times and [`STEP_NS`] are whole ticks.
 const GRANULAR: &str = "gcra 250/s burst 2 count-denied 1s";
 const GRANULE_NS: u64 = 1_000_000;
 /// An eighth of the granule.
@@ -101,13 +101,13 @@ fn of_ten_thousand_denials_within_a_granule_of_a_full_debt_none_is_written() {
         let (told, next) = meter.check(word, now, 1 + now_ns / 100 % 2);
         assert_eq!((told.is_allowed(), next), (false, word), "at {now_ns}");
     }
-    // The bucket is filled again a whole granule after it was full, and not before.
+    // The bucket is filled up again one whole granule after it was full, and not before.
     for (late_ns, ready_after) in [(1, full_ns), (0, full_ns + GRANULE_NS)] {
         let now_ns = START_NS + GRANULE_NS - late_ns;
         let told = meter.check(word, Timestamp::from_nanos(now_ns), 1).0;
         assert_eq!(ready_ns(now_ns, told), ready_after);
     }
-    // A denial that is not cut is charged, however little room is left for more.
+    // A denial that need not be cut is charged, however little room is left after it.
     let now = Timestamp::from_nanos(START_NS + 4 * GRANULE_NS);
     assert_ne!(meter.check(word, now, 1).1, word);
 }
@@ -144,13 +144,13 @@ fn a_flood_is_written_once_a_granule_wherever_the_limit_is_kept() {
         let mut ready = vec![START_NS + 1_000_000_000];
         for now_ns in (0..=800).map(|n| START_NS + n * STEP_NS) {
             let ready_ns = ready_ns(now_ns, check(Timestamp::from_nanos(now_ns), 1));
-            // One unit waits for a second, or for up to a granule less.
+            // One unit always waits for a second, or for up to one granule less.
             assert!(ready_ns <= now_ns + 1_000_000_000, "{home}");
             assert!(ready_ns + GRANULE_NS > now_ns + 1_000_000_000, "{home}");
             ready.push(ready_ns);
         }
         ready.dedup();
-        // In 100 granules the bucket was filled 100 times.
+        // In 100 granules the bucket was filled up 100 times.
         assert_eq!(ready.len(), 1 + 100, "{home}");
     }
 }
@@ -183,7 +183,7 @@ fn what_is_not_charged_is_always_less_than_a_granule_in_all() {
         for _ in 0..400 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let [kind, size] = [random >> 56, random >> 40 & 0xffff];
-            // The next request comes at once, after a while, or exactly when a unit fits.
+            // The next request comes at once, after a while, or exactly when one unit fits.
             now_ns += match kind {
                 0 => {
                     let told = meter.peek(word, Timestamp::from_nanos(now_ns), 1);
@@ -204,8 +204,8 @@ fn what_is_not_charged_is_always_less_than_a_granule_in_all() {
             longest_ns = longest_ns.max(missing_ns);
         }
     }
-    // The largest difference is one step short of the granule. If one of the two admits a request and the other does
-    // not, the difference does not add up.
+    // The largest difference between the limiter and the model is one step short of the granule. It does not grow when
+    // one of the two admits a request and the other denies it.
     assert_eq!(longest_ns, GRANULE_NS - STEP_NS);
     assert!(apart > 0);
 }
@@ -215,7 +215,7 @@ fn a_model_that_charges_every_denial_is_caught() {
     let meter = Meter::new(policy(GRANULAR)).unwrap();
     let last_ns = START_NS + GRANULE_NS - STEP_NS;
     let flood = [START_NS; 126].into_iter().chain([last_ns]).map(|now_ns| (now_ns, 2));
-    // The limiter's wait for a unit begins with the flood; the model's wait begins with the last denial.
+    // The limiter counts its wait for a unit from the start of the flood, and the model from the last denial.
     let ends = [START_NS, last_ns].map(|now_ns| (now_ns + 1_000 * GRANULE_NS, 1));
     let (mut word, mut model) = (Word::UNUSED, EachIsCharged::default());
     let told: Vec<_> = flood
@@ -235,7 +235,8 @@ fn a_window_that_is_full_of_denials_is_not_written() {
     for text in &ALGORITHMS[1..] {
         let mut engines = Engines::new(&format!("{text} count-denied"));
         assert!(engines.check_ms(3, 100).is_allowed());
-        // A denied request fills the window. In policies of two windows it fills it up to twice the limit.
+        // A denied request fills the window. In policies of two windows a denied request fills it up to twice the
+        // limit.
         for _ in 0..5 {
             engines.denied(2, 100);
         }

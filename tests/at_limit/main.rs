@@ -1,4 +1,4 @@
-//! The features for what happens at the limit, `soft`, `count-denied` and `penalty`, promise by promise.
+//! The options `soft`, `count-denied` and `penalty`, which decide what happens at the limit. Each promise has its test.
 //!
 //! Each script runs through the pure function, the shared limiter and the keyed table at once.
 
@@ -16,7 +16,7 @@ use std::time::Duration;
 use common::Engines;
 use tollgate::{Decision, Denial, Permit, Timestamp};
 
-/// Every algorithm with a limit of 4 units per 2 s.
+/// Every algorithm, each with a limit of 4 units per 2 s.
 const ALGORITHMS: [&str; 7] = [
     "gcra 4/2s",
     "fixed-window 4/2s",

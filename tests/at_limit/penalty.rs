@@ -1,4 +1,5 @@
-//! Penalties: after some denials in a row everything is refused; when the penalty ends, the limit is as if never used.
+//! Penalties: after some denials in a row every request is denied, and when the penalty ends, the limit is as if
+//! unused.
 
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ fn a_penalty_is_half_open_and_then_the_limit_is_as_never_used() {
         let end = Timestamp::from_nanos(end_ns);
         assert_eq!(engines.meter.peek(engines.word, end, 0).remaining(), 4, "{text}");
         assert!(engines.check(4, end).is_allowed(), "{text}");
-        // The count of denials in a row begins again, too.
+        // The count of denials in a row starts again from zero, too.
         assert_ne!(engines.denied(1, 11_000).reason(), DenialReason::Penalty);
         assert_ne!(engines.denied(1, 11_000).reason(), DenialReason::Penalty);
         assert_eq!(engines.denied(1, 11_000).reason(), DenialReason::Penalty, "{text}");
@@ -74,7 +75,7 @@ fn during_a_penalty_also_a_peek_and_what_never_fits_are_told_of_it() {
         );
     }
     let never = engines.denied(5, 4_000);
-    // Both reasons are true; `NeverFits` says more.
+    // Both reasons are true, and `NeverFits` is the more useful one.
     assert_eq!(never.reason(), DenialReason::NeverFits);
     assert_eq!((never.retry_after(), never.remaining()), (None, 0));
 }
@@ -87,7 +88,7 @@ fn an_extended_penalty_ends_its_length_after_the_last_denial() {
         for (now_ms, wait) in [(0, 10), (5_000, 10), (14_000, 10), (23_000, 10)] {
             assert_eq!(engines.denied(1, now_ms).retry_after(), secs(wait), "{text} at {now_ms}");
         }
-        // A late denial, and requests that are not counted, do not move the end.
+        // A late denial does not move the end of the penalty, and neither do requests that are not counted.
         assert_eq!(engines.denied(1, 13_000).retry_after(), secs(20), "{text}");
         assert_eq!(engines.denied(5, 30_000).reason(), DenialReason::NeverFits);
         assert!(!engines.check_ms(0, 30_000).is_allowed());
@@ -113,7 +114,7 @@ fn an_extended_penalty_is_moved_once_in_a_thousandth_of_its_length() {
             assert_eq!((engines.word, told.retry_after()), (word, Some(wait)), "{text}");
         }
         assert_eq!(engines.denied(1, 10).retry_after(), secs(10), "{text}");
-        // The end moves in steps of 10 ms, however many denials there are.
+        // The end moves only in steps of 10 ms, however many denials there are.
         let mut ends: Vec<_> = (10..=1_000)
             .map(|now_ms| {
                 engines.denied(1, now_ms).retry_after().unwrap() + Duration::from_millis(now_ms)
@@ -139,7 +140,7 @@ fn a_penalised_key_keeps_its_cell_in_a_full_table_and_over_many_epochs() {
     assert!(!table.entry(&0).at(Timestamp::from_secs(1)).check().is_allowed());
     let epoch = table.stats().epoch;
     let month_s = 30 * 86_400;
-    // Many other keys ask at every epoch, and every hour.
+    // Many other keys make requests at every epoch, and every hour.
     let step_s = epoch.as_secs().clamp(1, 3_600);
     for second in (2..=month_s).step_by(usize::try_from(step_s).unwrap()) {
         let now = Timestamp::from_secs(second);

@@ -1,4 +1,4 @@
-//! The room in a word, and the policies that are refused because they need more.
+//! The bits in a word, and the policies that are refused because they need more bits.
 
 use std::time::Duration;
 
@@ -34,12 +34,12 @@ fn what_a_word_cannot_carry_out_is_refused_when_it_is_built() {
     assert!(gcra.penalty(minute, 1).is_ok());
     assert_eq!(told(window.penalty(minute, 1)), too_short(minute, 2 * minute));
     assert!(window.penalty(2 * minute, 1).is_ok());
-    // With `soft`, and with `count-denied 1m`, a debt may last longer, and so must a penalty.
+    // With `soft`, and with `count-denied 1m`, debts may last longer, so penalties have to as well.
     let soft = gcra.soft(Percent::new(50)).unwrap();
     assert_eq!(told(soft.penalty(minute, 1)), too_short(minute, 3 * minute / 2));
     let counted = gcra.count_denied(Some(minute)).unwrap();
     assert_eq!(told(counted.penalty(minute, 1)), too_short(minute, 2 * minute));
-    // In the other order the same options are refused, too.
+    // If the options are named in the opposite order, they are refused, too.
     let reversed = gcra.penalty(minute, 1).unwrap().soft(Percent::new(50));
     assert_eq!(told(reversed), too_short(minute, 3 * minute / 2));
     let century = Duration::from_secs(100 * 365 * 86_400);
@@ -53,14 +53,14 @@ fn a_keyed_word_has_room_for_the_end_of_a_penalty_or_is_refused() {
     let plain = table("gcra 10/m").unwrap();
     let penalised = table("gcra 10/m penalty 1h after 5").unwrap();
     assert!(penalised.state_bits > plain.state_bits || penalised.epoch < plain.epoch);
-    // A penalty that is a million times as long as the burst takes to drain. Ticks are 2^-8 units at the coarsest.
+    // A penalty that is a million times as long as the burst takes to drain. The coarsest ticks are 2^-8 units long.
     let error = table("gcra 1000/s penalty 365d after 1000").unwrap_err().to_string();
     assert!(error.starts_with("one key's state needs "), "{error}");
 }
 
 #[test]
 fn a_word_of_any_bits_is_some_state_and_no_reason_to_panic() {
-    // The generator is SplitMix64.
+    // The words come from the SplitMix64 generator.
     let mut state = 7_u64;
     let mut random = || {
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -76,7 +76,7 @@ fn a_word_of_any_bits_is_some_state_and_no_reason_to_panic() {
             let now = Timestamp::from_nanos(random() >> (random() % 64));
             for cost in [1, 6, 0, 7, u64::MAX] {
                 let (decision, next) = meter.check(word, now, cost);
-                // Every word gives an answer, and a cost that never fits writes nothing.
+                // Every word gives an answer, and a cost that never fits writes no word.
                 assert!(decision.remaining() <= 4, "{text}: {decision:?}");
                 assert!(cost <= 6 || next == word, "{text}");
                 let _ = format!("{:?}", meter.peek(next, now, cost));

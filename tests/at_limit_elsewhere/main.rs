@@ -1,5 +1,5 @@
-//! The options for what happens at the limit also work in everything that is built on a limit: requests under several
-//! limits, reservations, leases, snapshots, and late requests. `crates/elastic/tests/at_limit.rs` tests elastic limits.
+//! The options for what happens at the limit also work in everything that uses a limit: requests under several limits,
+//! reservations, leases, snapshots, and late requests. `crates/elastic/tests/at_limit.rs` tests elastic limits.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -15,7 +15,7 @@ use tollgate::{
     check_all,
 };
 
-/// A whole number of hours, so that all times below are whole ticks.
+/// A whole number of hours, so that all times in these tests are whole ticks.
 const START: Timestamp = Timestamp::from_secs(300 * 3_600);
 
 fn limit(text: &str) -> Limiter {
@@ -34,7 +34,7 @@ fn later(secs: u64) -> Timestamp {
     START + Duration::from_secs(secs)
 }
 
-/// The limit of a `Limiter` or of a key in a table: both make the same promises.
+/// A limit in a `Limiter`, or of a key in a table. Both make the same promises.
 enum One {
     Shared(Box<Limiter>),
     Keyed(Box<KeyedLimiter<str>>),
@@ -78,7 +78,8 @@ impl One {
 
 #[test]
 fn a_request_that_comes_too_late_to_be_told_changes_nothing() {
-    // These words have 128 or more ticks a nanosecond: after 1,668 days a distance in ticks has more than 64 bits.
+    // The times in these words have at least 128 ticks a nanosecond, so after 1,668 days a distance in ticks has more
+    // than 64 bits.
     let rate = "gcra 500000000/s burst 1";
     let now = Timestamp::from_secs(2_000 * 86_400);
     for words in [
@@ -132,7 +133,7 @@ fn under_several_limits_each_counts_its_own_denials() {
             (second.reason() == DenialReason::Penalty, second.retry_after()),
             (true, secs(600))
         );
-        // Now the first limit denies because of its penalty, and the other limit was never charged.
+        // Now the first limit denies because of its penalty, and the other limit was not charged at all.
         assert!(limiter.and(1, &wide, later(599)).unwrap_err().reason() == DenialReason::Penalty);
         assert!(limiter.peek(2, later(600)).is_allowed());
         assert_eq!(wide.entry().at(START).peek(0).remaining(), 100);
@@ -177,7 +178,7 @@ fn a_request_to_several_limits_for_nothing_or_too_much_is_counted_by_none() {
         assert!(limiter.and(0, &wide, later(30)).is_err());
         let end = |now| limiter.peek(1, now).into_result().unwrap_err().retry_after();
         assert_eq!(end(later(30)), secs(570));
-        // A penalty that is `extended` is extended by a joint denial, too.
+        // A denial by several limits also extends a penalty that is `extended`.
         assert!(limiter.and(1, &wide, later(30)).is_err());
         assert_eq!(end(later(30)), secs(600));
     }
@@ -220,12 +221,12 @@ fn a_denied_reservation_is_a_denial_and_a_penalty_reserves_nothing() {
     for limiter in One::both("gcra 1/s burst 4 penalty 60s after 2 extended") {
         assert_eq!(limiter.reserve(4, 0, START).unwrap().1, Duration::ZERO);
         assert_ne!(limiter.reserve(2, 1, START).unwrap_err().reason(), DenialReason::Penalty);
-        // A reservation may be for more units than ever fit at once, but its denial is not counted.
+        // A reservation may ask for more units than ever fit at once, but its denial is not counted.
         for _ in 0..3 {
             assert_eq!(limiter.reserve(5, 1, START).unwrap_err().reason(), DenialReason::NeverFits);
         }
         assert_eq!(limiter.reserve(1, 0, START).unwrap_err().reason(), DenialReason::Penalty);
-        // A penalty denies a reservation however long it would wait.
+        // A penalty denies a reservation, however long the reservation would wait.
         let denial = limiter.reserve(1, 3, later(20)).unwrap_err();
         assert_eq!(
             (denial.reason() == DenialReason::Penalty, denial.retry_after()),
@@ -253,7 +254,7 @@ fn an_admission_ends_the_row_also_if_it_is_given_back() {
     let place = limiter.entry().at(START).reserve(1, Duration::ZERO).unwrap();
     assert!(limiter.entry().at(START).cancel(place));
     assert!(!deny());
-    // A refund is not an admission: the denials in a row stay counted.
+    // A refund is not an admission, so it does not reset the count of denials in a row.
     assert_eq!(limiter.entry().at(START).refund(permit), 1);
     assert!(deny());
 }
@@ -263,7 +264,7 @@ fn a_request_that_a_lease_passes_on_is_one_request() {
     let limiter = limit("gcra 4/h penalty 1h after 2");
     let mut lease = limiter.entry().lease(3).unwrap();
     assert!(lease.spend(3));
-    // Three units are no longer left, but one is: the renewed lease is smaller than the first.
+    // Three units are no longer left, but one is, so the renewed lease is smaller than the first.
     assert!(lease.check().is_ok());
     assert_ne!(lease.check().unwrap_err().reason(), DenialReason::Penalty);
     assert_eq!(lease.check().unwrap_err().reason(), DenialReason::Penalty);
@@ -292,7 +293,7 @@ fn a_lease_says_when_it_goes_beyond_what_a_soft_policy_names() {
     let limiter = limit("gcra 4/h soft 50%");
     let mut lease = limiter.entry().lease(3).unwrap();
     assert!(!lease.is_over() && lease.spend(3));
-    // The lease is spent. The next check takes three more units, of which two are over the limit.
+    // The lease has no units left. So the next check takes three more units, of which two are over the limit.
     assert!(lease.check().is_ok() && lease.is_over());
     assert_eq!(lease.left(), 2);
     assert!(lease.spend(2) && lease.check().is_err());
@@ -300,7 +301,7 @@ fn a_lease_says_when_it_goes_beyond_what_a_soft_policy_names() {
 
 #[test]
 fn a_quota_has_no_place_for_what_happens_at_the_limit_and_says_so() {
-    // Stripes, logs and pools are built with a plain quota.
+    // Stripes, logs and pools are built with a plain quota, not with such a policy.
     for words in ["soft 5%", "count-denied", "penalty 10m after 3"] {
         let told = format!("100/m {words}").parse::<Quota>().unwrap_err().to_string();
         let expected = format!("in policy \"100/m {words}\": a quota does not say what happens");

@@ -1,5 +1,5 @@
-//! Snapshots of limits with `soft`, `count-denied` or `penalty`. `tests/snapshot/round_trip.rs` compares decisions before
-//! and after.
+//! Snapshots of limits with `soft`, `count-denied` or `penalty`. `tests/snapshot/round_trip.rs` compares decisions
+//! before a snapshot with those after it.
 
 use tollgate::{KeyedLimiter, Limiter, ManualClock, RestoreError};
 

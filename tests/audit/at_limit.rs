@@ -1,5 +1,5 @@
-//! `soft`, `count-denied` and `penalty` on real threads. No interval admits more than the policy's bound allows, even
-//! while denials write to the same word; and no key is admitted inside its penalty.
+//! `soft`, `count-denied` and `penalty` on real threads. No interval admits more than the policy's bound, even while
+//! denials write to the same word, and no key is admitted during its penalty.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -12,10 +12,10 @@ use crate::common::policy;
 use crate::gcra::audit_gcra;
 use crate::run::{Admission, Random, rounds, run};
 
-/// A policy that admits 105 units at once, 100 of which are within its named limit, and 100,000 per second.
+/// A policy that admits 105 units at once and 100,000 per second. 100 of the 105 are within its named limit.
 const SOFT: &str = "gcra 100000/s burst 100 soft 5%";
 
-/// Audits the bound of `gcra`, with the softened burst in place of the burst.
+/// Audits the bound of `gcra`, with the softened burst instead of the burst.
 fn audit_soft(fresh: impl Fn() -> Box<dyn Fn(u64, u64, u64) -> Decision + Sync>) {
     let request = |random: &mut Random, n: u64| {
         (7, 1_000_000_000 + n * 1_000 + random.below(2_000_000), random.below(3) + 1)
@@ -25,7 +25,7 @@ fn audit_soft(fresh: impl Fn() -> Box<dyn Fn(u64, u64, u64) -> Decision + Sync>)
         let (fresh, over) = (fresh(), AtomicU64::new(0));
         let check = |key, now_ns, cost| {
             let decision = fresh(key, now_ns, cost);
-            // A permit that is over the limit leaves nothing of the limit that the policy names.
+            // A permit that is over the limit leaves no unit of the limit that the policy names.
             if let Some(permit) = decision.permit() {
                 assert!(!permit.is_over() || permit.remaining() == 0);
                 over.fetch_add(permit.is_over().into(), Relaxed);
@@ -33,10 +33,10 @@ fn audit_soft(fresh: impl Fn() -> Box<dyn Fn(u64, u64, u64) -> Decision + Sync>)
             decision
         };
         let mut admissions = run(decisions, u64::MAX, request, check);
-        // Units may come at most one tick early, which is 2^-8 of a unit.
+        // A unit may be admitted at most one tick early, which is 2^-8 of a unit.
         let above = excess(&mut admissions, 100_000, period_ns, 105);
         assert!(above <= period_ns / 256, "{above} of {period_ns} of a unit above the bound");
-        // Some admissions are over the named limit: the limit is soft.
+        // Some admissions must be over the named limit, because the limit is soft.
         assert!(over.into_inner() > 0);
         admissions.len()
     });
@@ -61,7 +61,7 @@ fn a_soft_limit_never_exceeds_the_softened_bound_in_any_interval() {
 
 #[test]
 fn counting_denials_admits_no_more_than_the_limit_alone() {
-    // Requests beyond the rate are charged too, so a key is admitted again only when it is asked for less often.
+    // Requests beyond the rate are charged too, so a key is admitted again only when it gets fewer requests.
     let request = |random: &mut Random, n: u64| {
         let now_ns = 1_000_000_000 + n * 20_000 + random.below(2_000_000);
         (random.below(40), now_ns, random.below(3) + 1)
@@ -81,13 +81,13 @@ fn counting_denials_admits_no_more_than_the_limit_alone() {
     );
 }
 
-/// Two units a second, and a penalty of ten seconds after three denials in a row.
+/// Two units a second, with a penalty of ten seconds after three denials in a row.
 const PENALTY: &str = "gcra 2/s burst 2 penalty 10s after 3";
 const PENALTY_NS: u64 = 10_000_000_000;
 
-/// The threads wait for each other after each phase of `IN_STEP` requests. All requests of a phase have one time, so
-/// that the order of the threads does not change the right answers. Phases are seven seconds apart, so that every other
-/// phase lies in the penalty of the phase before.
+/// The threads wait for each other after each phase of `IN_STEP` requests. All requests of a phase have the same time,
+/// so that the order of the threads does not change the right answers. Phases are seven seconds apart, so that every
+/// second phase lies in the penalty of the phase before it.
 const IN_STEP: u64 = 2_000;
 const PHASE_NS: u64 = 7_000_000_000;
 
@@ -95,7 +95,8 @@ fn request(keys: u64) -> impl Fn(&mut Random, u64) -> (u64, u64, u64) + Sync {
     move |random, n| (random.below(keys), n / IN_STEP * PHASE_NS, 1)
 }
 
-/// The beginnings of each key's penalties, computed from the denials: a penalty began `PENALTY_NS` before its end.
+/// The times at which each key's penalties began, computed from its denials: a penalty began `PENALTY_NS` before its
+/// end.
 type Begun = Mutex<BTreeMap<u64, Vec<u64>>>;
 
 fn noted<'a>(
@@ -112,7 +113,7 @@ fn noted<'a>(
             let begin_ns = now_ns + wait_ns - PENALTY_NS;
             let mut begun = begun.lock().unwrap();
             let of_key = begun.entry(key).or_default();
-            // The denials of one penalty come one after the other, since the threads wait for each other.
+            // The denials of one penalty are consecutive, because the threads wait for each other.
             if of_key.last() != Some(&begin_ns) {
                 of_key.push(begin_ns);
             }
@@ -121,8 +122,8 @@ fn noted<'a>(
     }
 }
 
-/// Asserts that each key's admissions lie outside its penalties. At the instant at which a penalty begins there may be
-/// admissions that came before it.
+/// Asserts that no admission of a key lies in a penalty of that key. At the very instant at which a penalty begins
+/// there may be admissions that came before it.
 fn outside_of_penalties(admissions: &mut [Admission], begun: &Begun) -> usize {
     admissions.sort_unstable();
     let begun = begun.lock().unwrap();
@@ -140,7 +141,7 @@ fn outside_of_penalties(admissions: &mut [Admission], begun: &Begun) -> usize {
     admissions.len()
 }
 
-/// Asserts that nothing is admitted in every other phase, for a key that was asked for often enough in each phase.
+/// Asserts that in every second phase nothing is admitted, for a key that gets enough requests in each phase.
 fn every_other_phase(admissions: &[Admission]) {
     for admission in admissions {
         assert_eq!(admission.now_ns / PHASE_NS % 2, 0, "{admission:?}");
@@ -156,7 +157,7 @@ fn no_request_is_admitted_during_a_penalty_and_every_request_after_it() {
             |_, now_ns, cost| limiter.entry().at(Timestamp::from_nanos(now_ns)).check_n(cost);
         let mut admissions = run(count, IN_STEP, request(1), noted(check, &begun));
         every_other_phase(&admissions);
-        // In each of the other phases the whole burst is admitted, before the third denial.
+        // In each of the remaining phases the whole burst is admitted before the third denial.
         let phases = (count / 4).div_ceil(IN_STEP).div_ceil(2);
         assert_eq!(admissions.len() as u64, 2 * phases);
         outside_of_penalties(&mut admissions, &begun)
@@ -184,7 +185,7 @@ fn a_limit_that_forgets_its_penalties_is_caught() {
     let check = |_, now_ns, cost| {
         let now = Timestamp::from_nanos(now_ns);
         let decision = limiter.entry().at(now).check_n(cost);
-        // In one phase in four the answer is that of a limit without penalties.
+        // In one phase in four the limit answers as if it had no penalties.
         if now_ns / PHASE_NS % 4 == 3 { plain.entry().at(now).check_n(cost) } else { decision }
     };
     let mut admissions = run(100_000, IN_STEP, request(1), noted(check, &begun));

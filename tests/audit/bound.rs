@@ -1,9 +1,9 @@
-//! The bound of GCRA in every interval at once: see the head of `main.rs`.
+//! The check of GCRA's bound in every interval at once. The head of `main.rs` explains it.
 
 use crate::run::Admission;
 
-/// The most by which any interval of any key exceeds `burst + rate * length`, with a rate of `count` units per
-/// `period_ns`. The result is exact: it is in units times the period.
+/// The largest amount by which an interval of a key exceeds `burst + rate * length`, where the rate is `count` units
+/// per `period_ns`. The result is exact, because it is in units times the period.
 pub(crate) fn excess(
     admissions: &mut [Admission],
     count: i128,
@@ -14,8 +14,8 @@ pub(crate) fn excess(
     excess_of(admissions, flow, period_ns, burst * period_ns)
 }
 
-/// [`excess`] with a rate that changes. `flow` gives the amount that has drained up to an instant, in parts of a unit.
-/// `unit` parts are one unit, and the burst is in parts, too.
+/// Like [`excess`], with a rate that changes. `flow` returns the amount that has drained up to an instant, in fractions
+/// of a unit. `unit` of these fractions make one unit, and the burst is given in them, too.
 pub(crate) fn excess_of(
     admissions: &mut [Admission],
     flow: impl Fn(u64) -> i128,

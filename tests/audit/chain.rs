@@ -5,7 +5,7 @@ use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock};
 use crate::common::policy;
 use crate::run::{Random, run};
 
-/// Runs threads against one fresh limit at one instant, and checks that the units left after the admissions make one
+/// Runs threads against one fresh limit at one instant, and checks that the units left after the admissions form one
 /// chain from the limit down.
 fn audit_chain(text: &str, limit: u64, check: &(dyn Fn(u64, u64) -> Decision + Sync)) {
     let request = |random: &mut Random, _| (0, 0, random.below(3) + 1);

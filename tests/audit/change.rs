@@ -1,6 +1,6 @@
-//! A quota that is changed while four threads decide. Any interval then admits at most the larger of the two bursts,
-//! plus the units that the old rate gives before the change and the new rate after it. In addition it admits the units
-//! that each rate gives in the time by which its decisions lie on the other side of the change.
+//! A quota changes while four threads decide. Any interval then admits at most the larger of the two bursts, the units
+//! that the old rate gives before the change, and the units that the new rate gives after it. Decisions under one quota
+//! may lie on the other side of the change. So the bound also includes the units that each rate gives during that time.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -15,14 +15,14 @@ const NEW: &str = "gcra 100000/s burst 60";
 const START_NS: u64 = 1_000_000_000;
 const STEP_NS: u64 = 1_000;
 
-/// The number of requests after which the threads wait for each other, so that none lies far on the other side of the
-/// change.
+/// The number of requests after which the threads wait for each other, so that no thread is far on the other side of
+/// the change.
 const IN_STEP: u64 = 1_000;
 
-/// A limit that may be changed.
+/// A limit whose quota may be changed.
 trait Subject: Sync {
     fn check(&self, key: u64, cost: u64, now: Timestamp) -> Decision;
-    /// Changes the quota at the time of its clock.
+    /// Changes the quota at the current time of its clock.
     fn change(&self, text: &str);
 }
 
@@ -36,7 +36,7 @@ impl Subject for Changing<Limiter> {
     }
 }
 
-/// The second tier of a table. The first gets no requests.
+/// The second tier of a table. The first tier gets no requests.
 impl Subject for Changing<KeyedLimiter<u64>> {
     fn check(&self, key: u64, cost: u64, now: Timestamp) -> Decision {
         self.entry(&key).tier(1).unwrap().at(now).check_n(cost)
@@ -47,7 +47,7 @@ impl Subject for Changing<KeyedLimiter<u64>> {
     }
 }
 
-/// Changes the quota in the middle of a round, and looks at every interval of every key.
+/// Changes the quota in the middle of a round, and checks every interval of every key.
 fn audit(
     (subject, clock): (&impl Subject, &ManualClock),
     [from, to]: [&str; 2],
@@ -57,10 +57,10 @@ fn audit(
     let [old, new] = [from, to].map(|text| policy(text).quota());
     let change_ns = START_NS + count / 8 * STEP_NS;
     clock.set(Timestamp::from_nanos(change_ns));
-    // The time by which decisions of each quota lie on the other quota's side of the change.
+    // The time by which decisions under each quota lie on the other quota's side of the change.
     let (late, early, changed) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     let check = |key, now_ns: u64, cost| {
-        // The first thread that reaches the time of the change makes it, while the other threads decide.
+        // The first thread that reaches the time of the change makes the change, while the other threads decide.
         if now_ns >= change_ns && !changed.swap(true, Relaxed) {
             subject.change(to);
         }
@@ -89,7 +89,7 @@ fn audit(
     let [old_burst, new_burst] = [old, new].map(|quota| i128::from(quota.max_burst()) * second);
     let most = (old_burst + old_rate * late).max(new_burst) + new_rate * early;
     let above = excess_of(&mut admissions, flow, second, most);
-    // The bound may be exceeded by a tick for the reading and a tick for the change.
+    // The bound may be exceeded by two ticks: one for the reading of the word, and one for the change.
     assert!(above <= 2 * second / 256, "{from}, then {to}: {above} of {second} of a unit above");
     admissions.len()
 }

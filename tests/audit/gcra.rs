@@ -9,8 +9,8 @@ use crate::bound::excess;
 use crate::common::policy;
 use crate::run::{Random, rounds, run};
 
-/// Audits rounds of a policy until enough was decided; each round is checked whole. A limit that is kept in `words`
-/// words may admit up to `words` ticks early.
+/// Audits rounds under a policy until enough requests were decided. Each round is checked completely. A limit that is
+/// kept in `words` words may admit up to `words` ticks early.
 pub(crate) fn audit_gcra(
     text: &str,
     words: i128,
@@ -22,7 +22,7 @@ pub(crate) fn audit_gcra(
     let (count, burst) = (i128::from(quota.count()), i128::from(quota.max_burst()));
     rounds(|decisions| {
         let mut admissions = run(decisions, u64::MAX, request, fresh());
-        // A tick is at most 2^-8 of a unit of its word, and each word may admit at most one tick early.
+        // A tick is at most 2^-8 of a unit in its word, and each word may admit at most one tick early.
         let ticks = words * period_ns / 256;
         let excess = excess(&mut admissions, count, period_ns, burst);
         assert!(excess <= ticks, "{text}: {excess} of {period_ns} of a unit above the bound");
@@ -32,7 +32,7 @@ pub(crate) fn audit_gcra(
 
 #[test]
 fn one_key_never_exceeds_the_bound_in_any_interval() {
-    // Each thread has its own pace: times are up to 2 ms apart, and sometimes 50 ms late.
+    // Each thread advances at its own pace. Times are up to 2 ms apart, and sometimes 50 ms late.
     let request = |random: &mut Random, n: u64| {
         let late_ns = if random.below(100) == 0 { 50_000_000 } else { 0 };
         let now_ns = 1_000_000_000 + n * 1_000 + random.below(2_000_000);
@@ -66,7 +66,7 @@ fn one_key_never_exceeds_the_bound_in_any_interval() {
 
 #[test]
 fn stripes_never_exceed_the_bound_in_any_interval() {
-    // Two threads on four stripes: each thread takes from other stripes when its own is empty.
+    // Two threads use four stripes. Each thread takes units from other stripes when its own is empty.
     let text = "gcra 100000/s burst 50";
     audit_gcra(
         text,
@@ -107,8 +107,8 @@ fn many_keys_never_exceed_the_bound_in_any_interval() {
 
 #[test]
 fn a_storm_of_reclaims_never_exceeds_the_bound_in_any_interval() {
-    // There are far more keys than cells, debts of milliseconds, and leaps of whole epochs: words are reclaimed and
-    // floors advance all the time.
+    // There are far more keys than cells, debts last for milliseconds, and times leap by whole epochs. So words are
+    // reclaimed and floors advance all the time.
     let text = "gcra 1000/s burst 2";
     audit_gcra(
         text,
@@ -116,7 +116,7 @@ fn a_storm_of_reclaims_never_exceeds_the_bound_in_any_interval() {
         || {
             let table =
                 KeyedLimiter::builder(policy(text)).clock(ManualClock::new()).build(100).unwrap();
-            // The four threads together ask for more than a burst at once, for which a spill does not keep the bound:
+            // The four threads together ask for more than a burst at once, and then a spill does not keep the bound:
             // see `spill`.
             let table = table.when_full(WhenFull::Deny).unwrap();
             Box::new(move |key, now_ns, cost| {
@@ -134,7 +134,7 @@ fn a_storm_of_reclaims_never_exceeds_the_bound_in_any_interval() {
     );
 }
 
-/// A limiter as it is often written: it has a load and a store where a compare-and-swap is needed.
+/// A limiter with a common mistake: it has a load and a store where a compare-and-swap is needed.
 struct Torn(AtomicU64);
 
 impl Torn {
@@ -154,8 +154,8 @@ fn a_limiter_that_loses_charges_is_caught() {
     let limiter = Limiter::builder(policy("gcra 1/h")).clock(ManualClock::new()).build();
     let (allowed, denied) = (|| limiter.entry().peek(1), || limiter.entry().peek(2));
     let request = |random: &mut Random, n: u64| (0, n * 100 + random.below(1_000), 1);
-    // 1,000,000 units per second with a burst of 50: one unit per 1,000 ns. A unit is lost only if two threads meet in
-    // the limiter, which they seldom do on a busy machine.
+    // 1,000,000 units per second with a burst of 50, which is one unit per 1,000 ns. The limiter loses a unit only if
+    // two threads meet in it, which is rare on a busy machine.
     let is_caught = |_| {
         let torn = Torn(AtomicU64::new(0));
         let check = |_, now_ns, _| if torn.check(now_ns) { allowed() } else { denied() };

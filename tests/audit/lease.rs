@@ -1,5 +1,5 @@
-//! Leases: four threads spend units that they took in advance. Any interval holds at most the burst, the units that the
-//! rate gives, and the units that lay in leases when the interval began.
+//! Leases: four threads spend units that they took in advance. Any interval admits at most the burst, the units that
+//! the rate gives, and the units that were in leases when the interval began.
 
 use std::sync::Barrier;
 use std::thread;
@@ -13,8 +13,8 @@ use crate::run::{Admission, Random, rounds};
 const THREADS: u64 = 4;
 const BATCH: u64 = 8;
 
-/// One thread's spending. All threads read and advance one clock, so a lease is never taken later than the time that is
-/// recorded for its spending.
+/// One thread's spending. All threads read and advance one clock, so a lease is never taken later than the recorded
+/// time of its spending.
 fn work(limiter: &Limiter, clock: &ManualClock, thread: u64, requests: u64) -> Vec<Admission> {
     let (mut random, mut admitted) = (Random::new(thread + 1), Vec::new());
     let mut lease = None;

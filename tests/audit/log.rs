@@ -1,6 +1,6 @@
-//! Sliding logs: no half-open window of their length ever holds more than the limit. The fullest window of a single
-//! log, which is asked for more than its limit, holds at least nine tenths of the limit. Keyed logs are only checked
-//! not to hold more than the limit.
+//! Sliding logs: no half-open window of their length ever holds more than the limit. The fullest window of a single log
+//! holds at least nine tenths of the limit, because the log gets more requests than its limit. For keyed logs, the only
+//! check is that they do not hold more than the limit.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -12,7 +12,7 @@ use crate::run::{Admission, Random, rounds, run};
 
 const WINDOW_NS: u64 = 1_000_000;
 
-/// The most units that a key was admitted in any half-open interval of a window's length.
+/// The most units of one key that were admitted in any half-open interval of a window's length.
 fn max_in_any_window(admissions: &mut [Admission]) -> u64 {
     admissions.sort_unstable();
     let mut most = 0;
@@ -42,8 +42,8 @@ fn one(limit: u64) -> Limiter {
     Limiter::builder(log(limit)).clock(ManualClock::new()).build()
 }
 
-/// One log is asked for about five times its limit in each window. Times are up to half a window apart, and some are
-/// three windows late.
+/// The requests for the one log are about five times its limit in each window. Times are up to half a window apart, and
+/// some are three windows late.
 fn audit_one(limit: u64) {
     let steps = limit * 2 / 3;
     let request = move |random: &mut Random, n: u64| {
@@ -100,7 +100,7 @@ fn logs_in_a_storm_of_reclaims_hold_no_more_than_their_limit() {
     audit_keyed(60, 8, 40_000);
 }
 
-/// A log as it is often written: it looks for a free slot and takes it by a store, without a compare-and-swap.
+/// A log with a common mistake: it looks for a free slot and takes it by a store, without a compare-and-swap.
 struct Torn {
     times: Vec<AtomicU64>,
 }
@@ -121,7 +121,7 @@ fn a_log_that_loses_units_is_caught() {
     let log = one(1);
     let (allowed, denied) = (|| log.entry().peek(1), || log.entry().peek(2));
     let request = |random: &mut Random, n: u64| (0, n * 1_000 + random.below(10_000), 1);
-    // A unit is lost only if two threads meet in the log, which they seldom do on a busy machine.
+    // The log loses a unit only if two threads meet in it, which is rare on a busy machine.
     let is_caught = |_| {
         let torn = Torn { times: (0..12).map(|_| AtomicU64::new(0)).collect() };
         let check = |_, now_ns, _| if torn.check(now_ns) { allowed() } else { denied() };

@@ -1,14 +1,15 @@
-//! Real threads, audited exactly: afterwards every admission is checked, not a sample.
+//! Tests with real threads and exact audits: after each run every admission is checked, not only a sample.
 //!
-//! * *Interval bound* (GCRA). Take the requests in the order of their `now`; P and S are the units admitted before and
-//!   after a request. The smallest `P - rate * now` of all requests so far, plus the burst, is an upper bound of
-//!   `S - rate * now`. If it holds for every request, it holds for every interval.
-//! * *Window bound*. The units admitted in each window, and in every interval of a window's length, are bounded.
-//! * *Penalty*. No admission lies in a penalty of its key. The denials tell the penalties.
+//! * *Interval bound* (GCRA). Take the requests in the order of their `now`. P and S are the units admitted before and
+//!   after a request. Of all requests so far take the smallest `P - rate * now`, and add the burst. `S - rate * now`
+//!   must not exceed this sum. If this holds for every request, the bound holds for every interval.
+//! * *Window bound*. The units admitted in each window of the clock, and in every interval of a window's length, are
+//!   bounded.
+//! * *Penalty*. No admission lies in a penalty of its key. The denials show when penalties begin and end.
 //! * *Charge chain*. Without a refill, the units left after each admission are all different and count down from the
-//!   burst: two equal numbers would be a lost charge, a gap a foreign charge.
+//!   burst. Two equal numbers would be a lost charge, and a gap would be a charge that no request made.
 //!
-//! * *Ledger*. At one instant nothing drains: exactly the units that were charged and not given back are owed.
+//! * *Ledger*. At one instant nothing drains, so the debt is exactly the units that were charged and not given back.
 //!
 //! There are thirty-eight audits:
 //! * three algorithms, each with one key, many keys and a storm of reclaims; four other kinds of windows; stripes;
@@ -21,9 +22,8 @@
 //! * a limit that may be changed but is not; a limit and a tier that are changed;
 //! * several limits at once, over time and at one instant.
 //!
-//! `crates/elastic/tests/audit.rs` audits elastic limits.
-//! `TOLLGATE_AUDIT=1200000000 cargo test --release --test audit` makes each audit check that many decisions, in rounds
-//! that are each checked whole.
+//! `crates/elastic/tests/audit.rs` audits elastic limits. `TOLLGATE_AUDIT=1200000000 cargo test --release --test audit`
+//! makes each audit check that many decisions, in rounds that are each checked completely.
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
 #[path = "../common/mod.rs"]

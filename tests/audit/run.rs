@@ -7,10 +7,10 @@ use tollgate::Decision;
 
 const THREADS: u64 = 4;
 
-/// The number of decisions of a round: they fit in memory and are sorted quickly.
+/// The number of decisions in a round, small enough to fit in memory and be sorted quickly.
 const ROUND: u64 = 4_000_000;
 
-/// One admission: its key, its time, its cost, and the units that were left.
+/// One admission, with its key, its time, its cost, and the units that were left after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Admission {
     pub(crate) key: u64,
@@ -19,13 +19,13 @@ pub(crate) struct Admission {
     pub(crate) remaining: u64,
 }
 
-/// The number of decisions to audit: few by default, so that the test command stays quick.
+/// The number of decisions to audit. It is small by default, so that the tests stay quick.
 fn decisions() -> u64 {
     let asked = std::env::var("TOLLGATE_AUDIT").ok();
     asked.map_or(400_000, |number| number.parse().expect("TOLLGATE_AUDIT is a number"))
 }
 
-/// Random numbers (SplitMix64), with a stream for each thread.
+/// Random numbers (SplitMix64), with a separate stream for each thread.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -45,8 +45,8 @@ impl Random {
     }
 }
 
-/// Lets four threads decide `count` requests in all and collects the admissions. `request` gives the key, time and cost
-/// of a thread's nth request. After every `in_step` requests the threads wait for each other.
+/// Lets four threads decide `count` requests altogether, and collects the admissions. `request` returns the key, time
+/// and cost of a thread's nth request. After every `in_step` requests the threads wait for each other.
 pub(crate) fn run(
     count: u64,
     in_step: u64,
@@ -77,7 +77,7 @@ pub(crate) fn run(
     })
 }
 
-/// Audits rounds until enough was decided. `round` gets the number of its decisions, and gives the number of its
+/// Audits rounds until enough requests were decided. `round` takes its number of decisions, and returns its number of
 /// admissions.
 pub(crate) fn rounds(mut round: impl FnMut(u64) -> usize) {
     let (mut left, mut admitted) = (decisions(), 0);

@@ -1,9 +1,9 @@
 //! The sketch: the bound of every key holds in every interval, however many keys share its cells.
 //!
-//! Under GCRA a sketch keeps the bound if one of two conditions holds. Both are about the requests of one key that are
-//! decided at the same moment: their times are no further apart than a burst takes to come back, or they ask for no
-//! more than a burst in all. Four threads that ask for up to 3 units ask for at most 12 at once, which is below every
-//! burst here. So their requests may be as late as they like.
+//! Under GCRA a sketch keeps the bound if one of two conditions holds. Both conditions are about requests of one key
+//! that are decided at the same moment. Either their times are no further apart than a burst takes to come back, or
+//! together they ask for no more than a burst. Four threads that each ask for up to 3 units together ask for at most
+//! 12, which is below every burst here. So their requests may be as late as they like.
 
 use ahash::RandomState;
 use tollgate::{Decision, ManualClock, SketchLimiter, SketchSize, Timestamp};
@@ -30,7 +30,8 @@ fn sketch(
 
 #[test]
 fn a_hot_key_of_a_sketch_never_exceeds_the_bound_in_any_interval() {
-    // Each thread has its own pace: times are up to 2 ms apart, and sometimes 50 ms late. A burst comes back in 0.5 ms.
+    // Each thread advances at its own pace. Times are up to 2 ms apart, and sometimes 50 ms late. A burst comes back in
+    // 0.5 ms.
     let text = "gcra 100000/s burst 50";
     audit_gcra(
         text,
@@ -46,7 +47,7 @@ fn a_hot_key_of_a_sketch_never_exceeds_the_bound_in_any_interval() {
 
 #[test]
 fn keys_that_share_all_their_cells_never_exceed_the_bound_in_any_interval() {
-    // 200 keys in 2 rows of 8 cells: every cell is shared by about 25 keys, and every key is denied at times.
+    // 200 keys share 2 rows of 8 cells, so about 25 keys share each cell, and every key is sometimes denied.
     let text = "gcra 1000/s burst 15";
     audit_gcra(
         text,

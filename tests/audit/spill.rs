@@ -1,10 +1,10 @@
 //! Tables that are far too small: keys go back and forth between cells and the spill, and keep their bound in every
 //! interval.
 //!
-//! Under GCRA a spill keeps the bound if one of two conditions holds. Both are about the requests of one key that are
-//! decided at the same moment: their times are no further apart than a burst takes to come back, or they ask for no
-//! more than a burst in all. Four threads that ask for up to 2 units ask for at most 8 at once, which is below the
-//! burst here. So their requests may be as late as they like.
+//! Under GCRA a spill keeps the bound if one of two conditions holds. Both conditions are about requests of one key
+//! that are decided at the same moment. Either their times are no further apart than a burst takes to come back, or
+//! together they ask for no more than a burst. Four threads that each ask for up to 2 units together ask for at most 8,
+//! which is below the burst here. So their requests may be as late as they like.
 
 use ahash::RandomState;
 use tollgate::{Decision, KeyedLimiter, Timestamp};
@@ -22,7 +22,8 @@ fn check(table: Table) -> impl Fn(u64, u64, u64) -> Decision + Sync + 'static {
 
 #[test]
 fn keys_between_cells_and_the_spill_never_exceed_the_bound_in_any_interval() {
-    // There are 400 keys, of which about 75 owe something at a moment, and 42 cells; times leap by whole epochs.
+    // There are 400 keys and 42 cells. At any moment about 75 of the keys owe something, and times leap by whole
+    // epochs.
     let text = "gcra 1000/s burst 10";
     audit_gcra(
         text,

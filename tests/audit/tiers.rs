@@ -1,5 +1,5 @@
-//! Several quotas in one table, where each key is in one tier; and one quota that may be changed but is not. `change`
-//! audits the bound across a change.
+//! Several quotas in one table, where each key is in one tier; and one quota that may be changed but is not. The bound
+//! across a change is audited in `change`.
 
 use tollgate::{Changing, KeyedLimiter, Limiter, ManualClock, Timestamp};
 
@@ -23,7 +23,7 @@ fn tier_of(key: u64) -> usize {
     usize::try_from(key % 3).unwrap()
 }
 
-/// Audits that each tier's keys keep its bound.
+/// Audits that the keys of each tier keep that tier's bound.
 fn audit(keys: u64, capacity: usize) {
     rounds(|count| {
         let table = table(capacity);
@@ -38,7 +38,7 @@ fn audit(keys: u64, capacity: usize) {
         });
         let [gcra, fixed, sliding] = &mut of_tier;
         let period_ns = 1_000_000_000;
-        // Units may come at most one tick early, which is 2^-8 of a unit.
+        // A unit may be admitted at most one tick early, which is 2^-8 of a unit.
         let above = excess(gcra, 50, period_ns, 20);
         assert!(above <= period_ns / 256, "{above} of {period_ns} of a unit above the bound");
         in_each_window(fixed, |units| assert!(units <= LIMIT, "{units}"));

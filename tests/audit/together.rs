@@ -1,5 +1,5 @@
-//! Several limits at once: each keeps its own bound, and each was charged for every admission of all of them. An undo
-//! that meets another request loses at most the cost of the undone request.
+//! Several limits at once: each keeps its own bound, and each was charged for every request that all limits admitted.
+//! If an undo meets another request, at most the cost of the undone request stays charged.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -14,7 +14,7 @@ use crate::run::{Admission, Random, rounds, run};
 
 const PERIOD_NS: i128 = 1_000_000_000;
 
-/// One limit for all clients, and one for each of 40 clients: each limit denies some of the requests.
+/// One limit for all clients, and one for each of 40 clients. Each limit denies some of the requests.
 const ALL: &str = "gcra 100000/s burst 100";
 const CLIENT: &str = "gcra 4000/s burst 12";
 
@@ -53,8 +53,8 @@ fn requests_under_several_limits_keep_the_bound_of_each() {
 
 const NOW: Timestamp = Timestamp::from_secs(3_600);
 
-/// At one instant nothing drains. The limit that is asked last is charged exactly for the admissions. The limit before
-/// it is also charged for undos that failed, at most for the denied units.
+/// At one instant nothing drains. The limit that is asked last is charged for exactly the admitted requests. The limit
+/// before it may also stay charged for denied requests whose undo failed.
 fn balances(count: u64, both: impl Fn(&Limiter, &Limiter, u64) -> Decision + Sync) -> usize {
     let burst = count / 2;
     let text = |burst: u64| format!("gcra 1/h burst {burst}");
@@ -73,7 +73,7 @@ fn balances(count: u64, both: impl Fn(&Limiter, &Limiter, u64) -> Decision + Syn
     let admitted: u64 = admissions.iter().map(|admission| admission.cost).sum();
     let owed = |limit: &Limiter, burst: u64| burst - limit.entry().at(NOW).peek(0).remaining();
     assert_eq!(owed(&last, burst * 3 / 4), admitted, "the last one was charged for more or less");
-    // The last limit was used up, except for less than one request.
+    // The last limit was used up except for less than the cost of one request.
     assert!(admitted > burst * 3 / 4 - 3, "{admitted}");
     let of_first = owed(&first, burst);
     let most = admitted + refused.into_inner();
@@ -92,13 +92,13 @@ fn at_one_instant_each_limit_has_been_charged_for_what_all_admitted() {
     });
 }
 
-/// At one instant a sketch, stripes, a log, and a word that denies are asked together. The sketch and the log were
-/// charged exactly for the admissions; the stripes were also charged for undos that failed.
+/// At one instant a request names a sketch, stripes, a log, and a word that denies. The sketch and the log were charged
+/// for exactly the admissions. The stripes may also stay charged for undos that failed.
 #[test]
 fn at_one_instant_a_sketch_in_any_place_has_been_charged_for_what_all_admitted() {
     rounds(|count| {
         let tight = count / 2;
-        // A log has a slot for each unit; the other limits have as many units.
+        // A log has a slot for each unit, and the other limits have as many units.
         let text = |words: &str| policy(&format!("{words} {}/h", count * 4));
         let size = SketchSize::new(3, 1_000).unwrap();
         let sketch: SketchLimiter<u64> =
@@ -118,8 +118,8 @@ fn at_one_instant_a_sketch_in_any_place_has_been_charged_for_what_all_admitted()
                 sketch.entry(&1).at(NOW).cost(cost),
                 word.entry().at(NOW).cost(cost),
                 stripes.entry().at(NOW).cost(cost),
-                // The word is charged twice, and has half as many units as are asked for: so it sometimes denies after
-                // the other limits were charged.
+                // Each request charges the word twice, and the word has half as many units as are asked for. So it
+                // sometimes denies after the other limits were charged.
                 word.entry().at(NOW).cost(cost),
                 log.entry().at(NOW).cost(cost),
             ];
@@ -133,7 +133,7 @@ fn at_one_instant_a_sketch_in_any_place_has_been_charged_for_what_all_admitted()
         assert_eq!(log_units - log.entry().at(NOW).peek(0).remaining(), admitted);
         let of_word = tight - word.entry().at(NOW).peek(0).remaining();
         assert!(of_word >= 2 * admitted && admitted > tight / 4, "{of_word}, {admitted}");
-        // The units that the stripes have left, taken one by one.
+        // Takes the units that the stripes have left one by one, and returns their number.
         let left = (0..).take_while(|_| stripes.entry().at(NOW).check().is_allowed()).count();
         assert!(count * 4 - left as u64 >= admitted);
         admissions.len()
@@ -142,7 +142,7 @@ fn at_one_instant_a_sketch_in_any_place_has_been_charged_for_what_all_admitted()
 
 #[test]
 fn a_request_that_is_charged_by_halves_is_caught() {
-    // A planted mistake: the last limit is charged before the first has decided.
+    // This mistake is planted: the last limit is charged before the first has decided.
     let halves = |first: &Limiter, last: &Limiter, cost| {
         let charged = last.entry().at(NOW).check_n(cost);
         if cost < 3 && charged.is_allowed() {

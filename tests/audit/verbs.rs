@@ -1,4 +1,4 @@
-//! A ledger: at one instant nothing drains, so exactly the units that were charged and not given back are owed.
+//! A ledger: at one instant nothing drains, so the debt is exactly the units that were charged and not given back.
 
 use std::thread;
 use std::time::Duration;
@@ -28,7 +28,7 @@ impl Subject for KeyedLimiter<str> {
     }
 }
 
-/// Runs one thread's share of the traffic, and returns the units that it left charged.
+/// Runs one thread's share of the requests, and returns the units that stay charged.
 fn work(subject: &impl Subject, random: &mut Random, requests: u64) -> i64 {
     let (mut ledger, mut permits) = (0_i64, Vec::new());
     let signed = |units: u64| i64::try_from(units).unwrap();
@@ -58,7 +58,7 @@ fn work(subject: &impl Subject, random: &mut Random, requests: u64) -> i64 {
     ledger + permits.iter().map(|permit| signed(permit.cost())).sum::<i64>()
 }
 
-/// Runs four threads on one limit, and asserts that the debt afterwards is exactly the sum of their ledgers.
+/// Runs four threads on one limit, and asserts that the debt at the end is exactly the sum of their ledgers.
 fn balances(subject: &impl Subject, requests: u64) {
     let ledger: i64 = thread::scope(|scope| {
         let threads: Vec<_> = (1..=4)
@@ -66,7 +66,7 @@ fn balances(subject: &impl Subject, requests: u64) {
             .collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
-    // A unit drains in a second.
+    // One unit drains in a second.
     let owed = subject.entry().peek(1).reset_after();
     assert_eq!(
         owed,

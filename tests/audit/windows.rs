@@ -1,9 +1,9 @@
 //! Windows. A fixed window never admits more than the limit in a window of the clock. A sliding window never admits
-//! more than twice the limit less one in any interval of a window's length. If one key is asked for often enough, its
-//! fullest window holds no less than the limit.
+//! more than twice the limit less one in any interval of a window's length. If a key gets enough requests, its fullest
+//! window holds no less than the limit.
 //!
-//! The threads enter each window together, so that no request is late for its window: late requests have a promise of
-//! their own.
+//! The threads enter each window together, so that no request is late for its window. The promise for late requests is
+//! a different one.
 
 use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, Timestamp};
 
@@ -12,13 +12,13 @@ use crate::run::{Admission, Random, rounds, run};
 
 const WINDOW_NS: u64 = 1_000_000_000;
 
-/// The number of requests of each thread in each window.
+/// The number of requests that each thread makes in one window.
 pub(crate) const IN_STEP: u64 = 5_000;
 
-/// The limit of every policy here.
+/// The limit of every policy in these tests.
 pub(crate) const LIMIT: u64 = 100;
 
-/// A request for one of `keys` keys somewhere in the window that its thread is in.
+/// A request for one of `keys` keys, at a time within the window that its thread is in.
 pub(crate) fn request(keys: u64) -> impl Fn(&mut Random, u64) -> (u64, u64, u64) + Sync {
     move |random, n| (random.below(keys), n / IN_STEP * WINDOW_NS + random.below(WINDOW_NS), 1)
 }
@@ -34,7 +34,7 @@ fn keyed(text: &str, capacity: usize) -> impl Fn(u64, u64, u64) -> Decision + Sy
     move |key, now_ns, cost| table.entry(&key).at(Timestamp::from_nanos(now_ns)).check_n(cost)
 }
 
-/// Gives `check` the admitted units of every key in every window of the clock.
+/// Calls `check` with the admitted units of every key in every window of the clock.
 pub(crate) fn in_each_window(admissions: &mut [Admission], check: impl Fn(u64)) -> usize {
     admissions.sort_unstable();
     let same = |a: &Admission, b: &Admission| {
@@ -44,12 +44,12 @@ pub(crate) fn in_each_window(admissions: &mut [Admission], check: impl Fn(u64)) 
     admissions.len()
 }
 
-/// The most units that a key was admitted in any half-open interval of a window's length.
+/// The most units of one key that were admitted in any half-open interval of a window's length.
 pub(crate) fn max_in_any_window(admissions: &mut [Admission]) -> u64 {
     max_within(admissions, WINDOW_NS)
 }
 
-/// The most units that a key was admitted in any half-open interval of this length.
+/// The most units of one key that were admitted in any half-open interval of this length.
 fn max_within(admissions: &mut [Admission], length_ns: u64) -> u64 {
     admissions.sort_unstable();
     let mut most = 0;

@@ -1,4 +1,4 @@
-//! Section A of the catalogue: arithmetic and configuration.
+//! Section A of the catalogue of bad inputs: arithmetic and configuration.
 
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ fn row_04_three_billion_per_second_is_refused_not_clamped() {
 #[test]
 fn row_05_six_hundred_million_per_second_errs_by_less_than_one_in_a_billion() {
     let meter = Meter::new(Quota::per_second(600_000_000)).unwrap();
-    // Everything is spent at each second for 1,000 seconds: that is the burst, and then exactly the rate.
+    // All units are spent in each of 1,000 seconds, which admits the burst and then exactly the rate.
     let mut word = Word::UNUSED;
     let mut units = 0;
     for second in 0..=1_000 {
@@ -89,7 +89,7 @@ fn row_06_seven_per_second_does_not_drift_in_thirty_days() {
     let mut word = Word::UNUSED;
     let mut now_ns = 0;
     let mut count = 0_u64;
-    // The next request comes exactly when the wait ends: each wait is rounded up, and the rounding may not accumulate.
+    // The next request comes exactly when the wait ends. Each wait is rounded up, and these roundings must not add up.
     while now_ns < 30 * DAY_NS {
         let (decision, next) = spaced.check(word, Timestamp::from_nanos(now_ns), 1);
         assert!(decision.is_allowed(), "at {now_ns}");
@@ -113,7 +113,7 @@ fn row_07_a_burst_of_2_to_the_32_at_one_per_hour_is_exact() {
     assert!(!meter.peek(word, now + Duration::from_nanos(3_600 * SECOND_NS - 1), 1).is_allowed());
     assert!(meter.peek(word, later, 1).is_allowed());
     assert!(!meter.peek(word, later, 2).is_allowed());
-    // A keyed word has no room for it: the policy is refused, not cut.
+    // The word of a keyed limiter has no room for this policy, so the policy is refused, not cut.
     let keyed = KeyedLimiter::<str>::new(Quota::per_hour(1).burst(u64::from(u32::MAX)), 100);
     let told = keyed.unwrap_err().to_string();
     let expected = "one key's state needs 43 of 63 bits, which leaves 20 to tell keys apart";
@@ -122,7 +122,7 @@ fn row_07_a_burst_of_2_to_the_32_at_one_per_hour_is_exact() {
 
 #[test]
 fn row_07_one_per_day_with_burst_213505_is_right() {
-    // This burst takes a little more than 2^64 ns to drain; a limiter that computes in 64 bits admits it twice.
+    // This burst takes a little more than 2^64 ns to drain. A limiter that computes in 64 bits would admit it twice.
     let meter = Meter::new(Quota::per_day(1).burst(213_505)).unwrap();
     let (all, word) = meter.check(Word::UNUSED, Timestamp::default(), 213_505);
     assert!(all.is_allowed());
@@ -184,7 +184,7 @@ fn row_13_the_last_instant_saturates() {
     {
         let meter = Meter::new(policy(text)).unwrap();
         let end = std::iter::repeat_n(u64::MAX, 10);
-        // Time stands still at its end, so not even a window's units come back.
+        // The clock has reached its last time, so not even a window's units come back.
         assert_eq!(admitted(&meter, end), 2, "{text}");
         let keyed =
             KeyedLimiter::builder(policy(text)).clock(ManualClock::new()).build(100).unwrap();
@@ -250,7 +250,7 @@ fn row_18_thousands_per_second_work() {
         // 100,000 attempts per second for one second, both ends included.
         let times = (0..=100_000).map(|n| n * 10_000);
         let count = admitted(&meter, times);
-        // Attempts come every 10 us and 8,000/s is one in 125 us: each admission is up to one attempt late.
+        // Attempts come every 10 us, and 8,000/s is one unit in 125 us, so each admission is up to one attempt late.
         assert!(count <= rate + 1, "{count} at {rate}/s");
         assert!(count >= rate * 92 / 100, "{count} at {rate}/s");
     }
@@ -287,7 +287,8 @@ fn row_20_a_full_counter_stays_limited_to_the_end_of_its_window() {
 
 #[test]
 fn row_21_whole_wraps_of_idle_time_are_idle() {
-    // A keyed word keeps only the low bits of its time. So the key comes back after every power of two of epochs.
+    // The word of a keyed limiter stores only the low bits of its time. So the test asks for the key again after every
+    // power of two of epochs.
     for text in
         ["gcra 3/s", "fixed-window 3/s", "sliding-window 3/s exact", "segmented-window 3/s x4"]
     {
@@ -317,7 +318,7 @@ fn row_12_a_refund_above_what_is_owed_fills_the_limit_and_no_more() {
             assert_eq!(entry.refund(charge()), 10, "{text}, {kind}");
             let permit = charge();
             entry.reset();
-            // Nothing is owed any more.
+            // The key owes nothing any more.
             assert_eq!(entry.refund(permit), 0, "{text}, {kind}");
             assert_eq!(entry.take_up_to(50).into_result().unwrap().cost(), 10, "{text}, {kind}");
             assert!(entry.check().is_denied(), "{text}, {kind}");

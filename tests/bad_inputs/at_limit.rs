@@ -1,11 +1,11 @@
-//! The rows of the catalogue that concern `soft`, `count-denied` and `penalty`.
+//! The rows of the catalogue that are about `soft`, `count-denied` and `penalty`.
 
 use std::time::Duration;
 
 use crate::common::{decisions, policy};
 use tollgate::{BuildError, KeyedLimiter, Limiter, ManualClock, Meter, Policy, Timestamp, Word};
 
-/// Policies of every algorithm whose denials write.
+/// Policies under every algorithm whose denials write to the word.
 const COUNTING: [&str; 7] = [
     "gcra 2/s count-denied penalty 4s after 2",
     "fixed-window 2/s count-denied penalty 4s after 2",
@@ -104,12 +104,12 @@ fn row_20_a_count_of_denied_requests_stops_and_stays_limited() {
         ("sliding-window 7/m strict count-denied", 'D'),
         ("segmented-window 7/m x2 count-denied", 'D'),
     ] {
-        // There are far more denials than any field can count; the next request comes at the first instant of the next
+        // There are far more denials than any field can count. The next request comes at the first instant of the next
         // window.
         let flood: Vec<_> = (0..5_000).map(|n| (n * 10_000_000, 7)).collect();
         let told = decisions(text, &[flood, vec![(60_000_000_000, 7)]].concat());
         assert_eq!(told, format!("A{}{next}", "D".repeat(4_999)), "{text}");
-        // Two windows later the lockout is over, however much was asked for.
+        // Two windows later the lockout is over, however many requests there were.
         assert_eq!(decisions(text, &[(0, 7), (1, 7), (120_000_000_000, 7)]), "ADA", "{text}");
     }
 }

@@ -1,5 +1,5 @@
-//! Section C: concurrency, on real threads. `loom-tests` explores which orders are possible; here many threads run and
-//! the results are checked.
+//! Section C of the catalogue of bad inputs: concurrency, on real threads. `loom-tests` explores the possible orders;
+//! here many threads run, and the tests check the results.
 
 use std::hash::{Hash, Hasher};
 use std::panic::{self, AssertUnwindSafe};
@@ -47,7 +47,7 @@ fn row_41_threads_that_meet_a_new_key_together_share_one_cell() {
     let admitted = on_threads(4, |_| {
         (0..5_000_u64).map(|key| u64::from(keyed.check_n(&key, 400).is_allowed())).sum()
     });
-    // Two of the four requests fit for each key.
+    // For each key two of the four requests fit.
     assert_eq!(admitted, 10_000);
     assert_eq!(keyed.stats().live, 5_000);
 }
@@ -88,7 +88,7 @@ fn row_46_a_panic_in_the_hash_of_a_key_leaves_nothing_stuck() {
 
 #[test]
 fn row_52_sweeps_in_a_storm_of_installs_lose_nothing() {
-    // Four keys owe units for hours, among thousands that come and go within milliseconds, while time leaps ahead so
+    // Four keys owe units for hours, among thousands of keys that come and go within milliseconds. Time leaps ahead so
     // that floors advance.
     let table =
         KeyedLimiter::builder(policy("gcra 100/h burst 100")).clock(ManualClock::new()).build(200);
@@ -102,6 +102,6 @@ fn row_52_sweeps_in_a_storm_of_installs_lose_nothing() {
         }
         admitted
     });
-    // At 100 an hour no unit comes back within five seconds: each key is admitted its burst and no more.
+    // At 100 an hour no unit comes back within five seconds, so each key is admitted exactly its burst.
     assert_eq!(admitted, 400);
 }

@@ -1,4 +1,4 @@
-//! Section D: keys, memory, hashing.
+//! Section D of the catalogue of bad inputs: keys, memory, hashing.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, Hasher};
@@ -10,7 +10,7 @@ use tollgate::{DenialReason, KeyedLimiter, ManualClock, Quota, WhenFull};
 
 use crate::concurrency::on_threads;
 
-/// A badly chosen hash: it applies a function to the number that is hashed.
+/// A badly chosen hasher, which applies a function to the number that is hashed.
 #[derive(Clone)]
 struct Chosen(fn(u64) -> u64);
 
@@ -59,7 +59,7 @@ fn row_54_a_million_keys_leave_the_memory_as_it_was() {
 
 #[test]
 fn row_61_keys_made_to_share_a_shard_take_nobodys_cell() {
-    // All keys have the same first shard; their second shards differ.
+    // All keys have the same first shard, but their second shards differ.
     let crafted = Chosen(|number| 7 << 60 | spread(number) >> 20);
     let clock = ManualClock::new();
     let keyed = KeyedLimiter::builder(Quota::per_hour(5))
@@ -113,7 +113,7 @@ fn row_63_a_full_table_denies_newcomers_until_the_hour_it_names() {
     assert_eq!(denial.reason(), DenialReason::TableFull);
     assert_ne!(denial.reason(), DenialReason::NeverFits);
     let wait = denial.retry_after().unwrap();
-    // The first cell is idle after an hour; the floor follows in whole granules of a millisecond each.
+    // The first cell is idle after an hour. The floor follows the time in steps of one millisecond.
     assert!((3_600_000..=3_600_003).contains(&wait.as_millis()), "{wait:?}");
     clock.advance(wait);
     let admitted = (1_000..2_000_u64).filter(|key| keyed.check(key).is_allowed()).count();
@@ -154,8 +154,8 @@ fn row_65_what_remains_of_a_limit_tells_nothing_of_the_seeds_that_place_keys() {
 
 #[test]
 fn row_67_seeds_are_drawn_for_each_table_whatever_the_hash_was_built_with() {
-    // If the seeds were constants, as ahash's are in a build without entropy, the two snapshots would hold the same
-    // seeds.
+    // If the seeds were constants, like those of ahash in a build without entropy, the two snapshots would contain the
+    // same seeds.
     let seeds = || {
         let table = KeyedLimiter::<u64>::new(Quota::per_hour(1), 1).unwrap();
         let mut file = Vec::new();
@@ -169,7 +169,7 @@ fn row_67_seeds_are_drawn_for_each_table_whatever_the_hash_was_built_with() {
 
 #[test]
 fn row_70_and_71_keys_are_the_bytes_that_they_are() {
-    // A caller that wants EXAMPLE.com. and example.com to be one key normalises them; the limiter does not.
+    // A caller for whom EXAMPLE.com. and example.com are one key must normalise them, because the limiter does not.
     let keyed =
         KeyedLimiter::builder(Quota::per_hour(1)).clock(ManualClock::new()).build(100).unwrap();
     let hosts = ["example.com", "EXAMPLE.com", "example.com.", "ex\u{430}mple.com"];
@@ -182,8 +182,8 @@ fn row_70_and_71_keys_are_the_bytes_that_they_are() {
 
 #[test]
 fn row_72_patterned_numbers_fill_shards_as_random_ones_do() {
-    // The numbers end in 30 zero bits. With a quarter of a million keys, the table's capacity, about 1 in 10,000 finds
-    // no cell; `tests/placement.rs` checks a million keys.
+    // These numbers end in 30 zero bits. The table holds as many keys as its capacity, a quarter of a million, and
+    // about 1 key in 10,000 finds no cell. `tests/placement.rs` checks a million keys.
     let table = KeyedLimiter::builder(Quota::per_hour(1))
         .clock(ManualClock::new())
         .when_full(WhenFull::Deny)
@@ -195,7 +195,7 @@ fn row_72_patterned_numbers_fill_shards_as_random_ones_do() {
 
 #[test]
 fn row_66_no_two_tables_place_keys_alike() {
-    // Where each key may live decides which of 2,000 keys find one of the few hundred cells.
+    // The placement of keys decides which of 2,000 keys find one of the few hundred cells.
     let found = |table: KeyedLimiter<u64>| -> Vec<u64> {
         let table = table.when_full(WhenFull::Deny).unwrap();
         (0..2_000).filter(|key| table.check(key).is_allowed()).collect()
@@ -234,7 +234,7 @@ fn row_69_the_parts_of_a_key_do_not_run_together() {
     assert!(!keyed.check(&("a", "b_c")).is_allowed());
 }
 
-/// A hash that counts how often it is computed.
+/// A hasher that counts how often it is used.
 #[derive(Clone)]
 struct Counted(Chosen, Arc<AtomicU64>);
 
@@ -250,7 +250,7 @@ impl BuildHasher for Counted {
 #[test]
 fn row_128_a_key_costs_one_hash_and_fourteen_cells_whether_it_is_there_or_not() {
     let hashes = Arc::new(AtomicU64::new(0));
-    // The smallest table has only one pair of shards, which is all that a key of a larger table reads, too.
+    // The smallest table has only one pair of shards, and a key in a larger table also reads only one pair.
     for full in [WhenFull::Deny, WhenFull::Spill] {
         let counted = Counted(Chosen(spread), Arc::clone(&hashes));
         let clock = ManualClock::new();
@@ -281,7 +281,7 @@ fn row_128_a_key_costs_one_hash_and_fourteen_cells_whether_it_is_there_or_not() 
         assert_eq!(hashes.swap(0, Ordering::Relaxed), 1, "new, and no cell left: {full:?}");
         work(keyed.check(&7).is_allowed(), false, "still there");
     }
-    // The documentation names what the time of a decision still reveals: which of the two shards was used, or that a
+    // The documentation names what the time of a decision can still reveal: which of the two shards was used, or that a
     // key was installed.
     let security = include_str!("../../SECURITY.md");
     assert!(security.contains("A decision's time tells whether a key was there before"));

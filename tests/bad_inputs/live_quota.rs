@@ -1,4 +1,4 @@
-//! Rows 22, 23, 25 and 26 of the catalogue: a quota that is changed while keys are in debt.
+//! Rows 22, 23, 25 and 26 of the catalogue: a quota changes while keys are in debt.
 
 use tollgate::{Changing, Entry, KeyedLimiter, Limiter, ManualClock, Quota, Timestamp};
 
@@ -10,7 +10,7 @@ fn burst(units: u64) -> Quota {
     Quota::per_second(1).burst(units)
 }
 
-/// A table and a limit under one quota, on a clock that reads 50 s.
+/// A table and a limit under one quota, both on a clock that reads 50 s.
 struct Both {
     table: Changing<KeyedLimiter<u64>>,
     live: Changing<Limiter>,
@@ -62,7 +62,7 @@ fn row_23_a_burst_raised_gives_the_difference_once() {
     for entry in both.entries() {
         assert_eq!(entry.take_up_to(99).into_result().unwrap().cost(), 5);
     }
-    // Changing the burst back and forth gives nothing more: the spent units are still spent.
+    // Changing the burst back and forth gives no additional units, because the spent units stay spent.
     for units in [10, 15, 10, 15] {
         both.set(burst(units));
     }
@@ -91,7 +91,7 @@ fn row_26_a_maximum_below_what_is_there_is_a_maximum() {
     }
     both.set(burst(10));
     for entry in both.entries() {
-        // 999 units were left before; now there are 10, of which one is spent.
+        // 999 units were left before the change. Now the limit is 10, of which one unit is spent.
         assert_eq!(entry.peek(0).remaining(), 9);
         assert_eq!(entry.at(at(99)).peek(0).remaining(), 10);
     }

@@ -1,5 +1,5 @@
-//! The catalogue of bad inputs, row by row: each input has broken some limiter somewhere. The number of
-//! its row is in the name of its test.
+//! The catalogue of bad inputs, row by row. Each input has broken some limiter somewhere. The name of each test
+//! contains the number of its row.
 //!
 //! | Rows, except those in the second table | Where |
 //! |---|---|
@@ -21,8 +21,8 @@
 //! | 55-60 addresses | `crates/tower` |
 //! | 69, 71 once more | `crates/rules` |
 //!
-//! Two rows have no test, because they hold by construction: 24 (32-bit builds: all arithmetic is in u64 and u128) and
-//! 33 (leap seconds: clocks are monotonic, and the wall clock is read once).
+//! Two rows have no test, because they hold by construction. Row 24 is about 32-bit builds: all arithmetic is in u64
+//! and u128. Row 33 is about leap seconds: clocks are monotonic, and the wall clock is read once.
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
 #[path = "../common/mod.rs"]

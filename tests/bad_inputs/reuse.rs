@@ -1,5 +1,5 @@
-//! Section C, continued: cells that are taken over by other keys, and compare-and-swaps that fail. `loom-tests`
-//! explores every order; these tests check the results with many threads.
+//! Section C of the catalogue, continued: cells that other keys take over, and compare-and-swaps that fail.
+//! `loom-tests` explores every order; these tests check the results with many threads.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn at(millis: u64) -> Timestamp {
 }
 
 /// The units that key 7 is admitted while 4 threads charge it and other keys in turn. The steps are a millisecond
-/// apart, and the table has so few cells that each is taken over again and again.
+/// apart, and the table has so few cells that new keys take over each cell again and again.
 fn admitted_of_one_key(text: &str, steps: u64) -> u64 {
     let table = KeyedLimiter::builder(policy(text))
         .clock(ManualClock::new())
@@ -23,7 +23,8 @@ fn admitted_of_one_key(text: &str, steps: u64) -> u64 {
     on_threads(4, |thread| {
         let mut admitted = 0;
         for step in 0..steps {
-            // Other keys, different on each thread, which are idle a millisecond later.
+            // Each thread also uses other keys, different from those of other threads. These are idle a millisecond
+            // later.
             let stranger = 1_000 + (step * 4 + thread) % 5_000;
             let _ = table.entry(&stranger).at(at(step)).check();
             admitted += u64::from(table.entry(&7).at(at(step)).check().is_allowed());
@@ -34,9 +35,9 @@ fn admitted_of_one_key(text: &str, steps: u64) -> u64 {
 
 #[test]
 fn row_42_a_charge_that_meets_a_reclaim_is_kept_or_made_again() {
-    // A unit drains in a millisecond: key 7's cell is reclaimed all the time, while other threads charge it. Four
-    // threads take 20,000 steps. So at most one burst and one unit a step are admitted, however far one thread is ahead
-    // of the others.
+    // A unit drains in a millisecond, so key 7's cell is reclaimed all the time, while other threads charge it. Each of
+    // the four threads takes the same 20,000 steps of time. So at most one burst and one unit for each step are
+    // admitted, however far one thread is ahead of the others.
     let admitted = admitted_of_one_key("gcra 1000/s burst 2", 20_000);
     assert!((1..=20_000 + 2).contains(&admitted), "{admitted}");
 }
@@ -59,7 +60,7 @@ fn row_43_a_cell_that_another_key_has_with_equal_bits_is_not_charged_for_the_fir
         for key in &found {
             assert_eq!(table.entry(key).at(now).peek(1).remaining(), 1, "{key} in second {second}");
         }
-        // Keys of the second before have their whole limit, whichever keys have their cells now.
+        // The keys of the second before have their whole limit again, whichever keys have their cells now.
         for old in (second.saturating_sub(1)) * 100..second * 100 {
             assert_eq!(
                 table.entry(&old).at(now).peek(0).remaining(),
@@ -73,7 +74,7 @@ fn row_43_a_cell_that_another_key_has_with_equal_bits_is_not_charged_for_the_fir
 
 #[test]
 fn row_44_and_53_exchanges_that_fail_are_made_again_from_what_was_found() {
-    // Eight threads contend for one word, so most compare-and-swaps fail; each unit is charged exactly once.
+    // Eight threads contend for one word, so most compare-and-swaps fail. Still each unit is charged exactly once.
     let table =
         KeyedLimiter::builder(Quota::per_hour(50_000)).clock(ManualClock::new()).build(10).unwrap();
     let admitted = on_threads(8, |_| {
@@ -85,8 +86,8 @@ fn row_44_and_53_exchanges_that_fail_are_made_again_from_what_was_found() {
 
 #[test]
 fn row_47_where_installs_disturb_each_other_no_key_is_admitted_twice() {
-    // Every key is new to eight threads at once, so their claims meet. A thread that loses too often is denied, and
-    // that denial is counted; the other threads find the key installed.
+    // Eight threads ask for each new key at once, so their claims meet. A thread that loses too often is denied, and
+    // that denial is counted. The other threads find that the key is installed.
     let table = KeyedLimiter::builder(Quota::per_hour(1))
         .clock(ManualClock::new())
         .when_full(WhenFull::Deny)

@@ -24,7 +24,7 @@ fn drain(entry: Entry<'_>, now: Timestamp) -> usize {
 
 #[test]
 fn row_27_threads_whose_clocks_disagree_admit_no_more_than_the_bound() {
-    // Four threads each advance at their own pace, up to 10 ms apart, over 2 seconds of their time.
+    // Each of four threads advances its own time over 2 seconds, and their times are up to 10 ms apart.
     let keyed = KeyedLimiter::builder(Quota::per_second(1_000).burst(10))
         .clock(ManualClock::new())
         .build(10);
@@ -51,13 +51,13 @@ fn row_27_threads_whose_clocks_disagree_admit_no_more_than_the_bound() {
 #[test]
 fn row_28_and_45_a_step_back_gives_nothing_and_locks_no_key_out() {
     for text in ALGORITHMS {
-        // Row 45 is a thread that slept for ten seconds after it had read its clock.
+        // In row 45 a thread slept for ten seconds after it had read its clock.
         for back in [1, 10, 3_600] {
             each(text, Timestamp::default(), |entry, _, kind| {
                 let start = Timestamp::from_secs(7_200);
                 assert_eq!(drain(entry, start), 10, "{text}, {kind}");
                 assert_eq!(drain(entry, Timestamp::from_secs(7_200 - back)), 0, "{text}, {kind}");
-                // Two windows after the time before the step back, the whole limit is left again.
+                // Two windows after the time from which the clock stepped back, the whole limit is left again.
                 assert_eq!(drain(entry, start + Duration::from_secs(120)), 10, "{text}, {kind}");
             });
         }
@@ -85,7 +85,7 @@ fn row_31_the_clock_of_the_operating_system_can_be_chosen() {
 
 #[test]
 fn row_32_a_clock_that_runs_fast_gives_that_much_more_and_nothing_else() {
-    // The clock runs 83 parts in a million fast, for a day of true time.
+    // The clock is 83 parts in a million too fast, for a day of true time.
     let limiter = Limiter::builder(policy("gcra 10/s burst 1")).clock(ManualClock::new()).build();
     let mut admitted = 0;
     for tick in 0..=864_000 * 2_u64 {
@@ -117,7 +117,7 @@ fn row_36_a_clock_that_goes_backward_neither_panics_nor_gives() {
 
 #[test]
 fn row_39_a_container_that_is_restored_later_or_elsewhere_gives_no_more_than_a_step_of_the_clock() {
-    // A restored container reads its clock again after an hour in which it did not run, on a machine whose clock is
+    // A restored container reads its clock again after an hour in which it did not run. The clock of its new machine is
     // ahead or behind.
     let at = Timestamp::from_secs;
     for text in ALGORITHMS {
@@ -125,14 +125,14 @@ fn row_39_a_container_that_is_restored_later_or_elsewhere_gives_no_more_than_a_s
             each(text, at(7_200), |entry, clock, kind| {
                 let permit = entry.check_n(10).into_result().unwrap();
                 clock.set(at(restored_at));
-                // Requests in flight may refund their charge, which adds nothing to the units that have drained
+                // Requests in flight may refund their charge. A refund adds nothing to the units that have drained
                 // meanwhile.
                 if restored_at > 7_200 {
                     let _ = entry.refund(permit);
                 }
                 let found = (0..50).filter(|_| entry.check().is_allowed()).count();
                 assert_eq!(found, admitted, "{text}, {kind}, at {restored_at}");
-                // A key is denied no longer than until the clock is where it was before.
+                // A key is denied at most until the clock has come back to its earlier time.
                 clock.set(at(restored_at.max(7_200) + 120));
                 assert!(entry.check_n(10).is_allowed(), "{text}, {kind}");
             });
@@ -145,7 +145,7 @@ fn row_34_while_a_coarse_clock_stalls_nothing_is_refilled() {
     let coarse = CoarseClock::new();
     let limiter =
         Limiter::builder(Quota::per_second(2_000_000_000).burst(3)).clock(coarse.clock()).build();
-    // A unit drains in half a nanosecond, but the clock is not advanced.
+    // A unit drains in half a nanosecond, but the clock does not advance.
     assert_eq!((0..100_000).filter(|_| limiter.check().is_allowed()).count(), 3);
     let before = limiter.now();
     while limiter.now() == before {

@@ -1,5 +1,5 @@
-//! Weeks, months and years of the calendar, in every kind of limiter that takes a policy: exact times, the clock that
-//! they need, and the policies that are refused.
+//! Calendar weeks, months and years in every kind of limiter that takes a policy: exact times, the clock that they
+//! need, and the policies that are refused.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -45,7 +45,8 @@ fn a_window_of_the_calendar_gives_its_limit_once_and_says_when_it_ends() {
     }
 }
 
-/// A year of billing in a table: each key gets its limit twelve times. A late request counts in the current month.
+/// A year of monthly limits in a table: each key gets its limit twelve times. A late request counts in the current
+/// month.
 #[test]
 fn keys_of_a_table_get_their_limit_in_every_month() {
     let table =
@@ -70,7 +71,8 @@ fn keys_of_a_table_get_their_limit_in_every_month() {
     }
 }
 
-/// From the last moment of March, over all of April, to the first of May: 31 days can hold parts of three months.
+/// The interval lasts from the last moment of March, over all of April, to the first of May. So 31 days can contain
+/// parts of three months.
 #[test]
 fn two_limits_fit_into_28_days_and_three_into_31_and_no_more() {
     let most = |days: u64| {
@@ -78,7 +80,7 @@ fn two_limits_fit_into_28_days_and_three_into_31_and_no_more() {
         let admitted = |start: u64| {
             let limiter =
                 Limiter::builder(policy("calendar-month 1")).clock(ManualClock::new()).build();
-            // One request at the start, one each hour, and one just before the end.
+            // One request comes at the start, one each hour, and one just before the end.
             let hours = (0..days * 24).map(|hour| at(start + hour * 3_600));
             let times = hours.chain([just_before(start + days * DAY_S)]);
             times.filter(|now| limiter.entry().at(*now).check().is_allowed()).count()
@@ -88,7 +90,7 @@ fn two_limits_fit_into_28_days_and_three_into_31_and_no_more() {
     assert_eq!([28, 29, 30, 31].map(most), [2, 3, 3, 3].map(Some));
 }
 
-/// In every kind of store windows turn, up to the last instant that a clock can tell.
+/// In every kind of store a new window begins when the last one ends, up to the last instant that a clock can show.
 #[test]
 fn windows_of_the_calendar_turn_in_every_store_up_to_the_end_of_time() {
     for (plan, windows, last) in calendar(1) {
@@ -123,11 +125,11 @@ fn turns_in_every_store(plan: Policy, windows: &[(u64, u64)], last: u64) {
         assert_eq!(ask(just_before(next)), [wait; 5], "{plan}: the last instant of {first}");
     }
     assert_eq!(ask(at(last)), [None; 5], "{plan}");
-    // There is no later instant.
+    // There is no later instant than this.
     assert_eq!(ask(Timestamp::from_nanos(u64::MAX)), [Some(Some(Duration::ZERO)); 5]);
 }
 
-/// A charge is given back in its own month, and a change of quota keeps the month's count, in any year.
+/// A charge can be given back within its own month, and a change of quota keeps the month's count, in any year.
 #[test]
 fn months_after_2100_are_amended_and_changed_as_those_before() {
     let feb_2200 = at(7_260_796_800);
@@ -149,7 +151,7 @@ fn months_after_2100_are_amended_and_changed_as_those_before() {
     assert_eq!(limiter.entry().peek(1).remaining(), 6);
 }
 
-/// A key that finds no cell is counted in the spill, whose months turn as well.
+/// A key that finds no cell is counted in the spill, where new months begin in the same way.
 #[test]
 fn months_of_the_spill_turn_after_2100() {
     let table =
@@ -164,7 +166,8 @@ fn months_of_the_spill_turn_after_2100() {
     assert!(table.entry(&key).at(at(4_107_542_400)).check_n(5).is_allowed());
 }
 
-/// The year takes ten bits of a word, the month thirteen, the week fifteen; the rest is for the count.
+/// The number of the year takes ten bits of a word, that of the month thirteen, and that of the week fifteen. The
+/// remaining bits are for the count.
 #[test]
 fn the_largest_limit_is_what_the_windows_leave_room_for() {
     let sunday = CalendarUnit::Week(Weekday::Sunday);
@@ -184,7 +187,7 @@ fn the_largest_limit_is_what_the_windows_leave_room_for() {
 fn a_wall_clock_that_is_set_back_gives_nothing_twice() {
     let limiter = Limiter::builder(policy("calendar-month 2")).clock(ManualClock::new()).build();
     assert!(limiter.entry().at(at(1_738_368_000)).check_n(2).is_allowed());
-    // A request an hour back, in January, and one a day back.
+    // One request is an hour late, in January, and one is a day late.
     for back in [3_600, DAY_S] {
         let denied = limiter.entry().at(at(1_738_368_000 - back)).check();
         let wait = Duration::from_secs(28 * DAY_S + back);
@@ -224,19 +227,19 @@ fn what_was_used_of_another_quota_counts_in_the_month_of_the_change() {
     assert_eq!(limiter.entry().at(at(day)).peek(1).remaining(), 70);
     assert_eq!(limiter.entry().at(just_before(next)).peek(1).remaining(), 70);
     assert_eq!(limiter.entry().at(at(next)).peek(1).remaining(), 100);
-    // A change from month to month keeps the count, up to the new limit.
+    // A change from one monthly quota to another keeps the count, up to the new limit.
     assert!(limiter.entry().at(at(next)).check_n(40).is_allowed());
     clock.set(at(next + DAY_S));
     limiter.set_quota(policy("calendar-month 60")).unwrap();
     assert_eq!(limiter.entry().at(at(next + DAY_S)).peek(1).remaining(), 20);
     assert_eq!(limiter.entry().at(at(next + 31 * DAY_S)).peek(1).remaining(), 60);
-    // A change back to a bucket: the month's count is owed.
+    // After a change back to a bucket, the units of the month's count are owed.
     limiter.set_quota(Quota::per_day(50)).unwrap();
     assert_eq!(limiter.entry().at(at(next + DAY_S)).peek(1).remaining(), 10);
 }
 
-/// A week's count is no part of a month's, and a week from Sunday is not a week from Monday. So the used units are
-/// carried over to the window of the change, and no window begins afresh.
+/// A week's count does not belong to a month, and a week from Sunday is not a week from Monday. So the used units are
+/// carried over to the window in which the change is made, and no window begins with all units.
 #[test]
 fn what_was_used_of_one_window_of_the_calendar_counts_in_another() {
     let now = at(1_795_392_000 + 3 * DAY_S); // Thursday, 26 November 2026
@@ -288,7 +291,7 @@ fn what_chooses_its_own_clock_chooses_one_that_tells_the_date() {
     let limiter = Limiter::new(plan);
     let sketch = SketchLimiter::<str>::new(plan, SketchSize::new(2, 10).unwrap()).unwrap();
     let table = KeyedLimiter::<str>::new(plan, 10).unwrap();
-    // A quota that is named as headroom may be set later.
+    // A quota that was named by `headroom` may be set later.
     let tiers = || KeyedLimiter::builder(Quota::per_day(1)).headroom(plan);
     let tiers_built: Changing<KeyedLimiter<str>> = tiers().build(10).unwrap();
     let changing = Limiter::builder(plan).changing().build().unwrap();

@@ -59,7 +59,7 @@ const WEEKS: [(u64, u64); 11] = [
     (18_445_536_000, 7), // 2554-07-08, the last whole one
 ];
 
-/// As [`WEEKS`], for weeks that begin on Sunday.
+/// Like [`WEEKS`], for weeks that begin on Sunday.
 const SUNDAYS: [(u64, u64); 11] = [
     (259_200, 7),        // 1970-01-04
     (946_166_400, 7),    // 1999-12-26, into 2000
@@ -74,7 +74,7 @@ const SUNDAYS: [(u64, u64); 11] = [
     (18_446_054_400, 7), // 2554-07-14, the last whole one
 ];
 
-/// As [`WEEKS`], for weeks that begin on Thursday, the day of the Unix epoch.
+/// Like [`WEEKS`], for weeks that begin on Thursday, the day of the Unix epoch.
 const THURSDAYS: [(u64, u64); 12] = [
     (0, 7),              // 1970-01-01
     (604_800, 7),        // 1970-01-08
@@ -90,10 +90,10 @@ const THURSDAYS: [(u64, u64); 12] = [
     (18_445_795_200, 7), // 2554-07-11, the last whole one
 ];
 
-/// The seconds at which windows begin, and the windows' lengths in days.
+/// The seconds at which windows begin, with the windows' lengths in days.
 type Windows = &'static [(u64, u64)];
 
-/// The algorithm and the option behind its count; its windows; and the beginning of the last window, in which time
+/// The algorithm, with the option after its count; its windows; and the beginning of the last window, in which time
 /// ends.
 pub(crate) const CALENDAR: [(&str, &str, Windows, u64); 5] = [
     ("calendar-month", "", &MONTHS, 18_444_931_200),
@@ -103,7 +103,7 @@ pub(crate) const CALENDAR: [(&str, &str, Windows, u64); 5] = [
     ("calendar-week", " from-thursday", &THURSDAYS, 18_446_400_000),
 ];
 
-/// Each of these policies with this limit.
+/// The policies of [`CALENDAR`] with this limit, each with its windows and its last window.
 pub(crate) fn calendar(limit: u64) -> impl Iterator<Item = (Policy, Windows, u64)> {
     CALENDAR.into_iter().map(move |(name, option, windows, last)| {
         (policy(&format!("{name} {limit}{option}")), windows, last)

@@ -16,18 +16,18 @@ thread_local! {
     static CLOCK: ManualClock = ManualClock::new();
 }
 
-/// The clock of a test's limiters, one for each thread. Most requests are given times of their own.
+/// The clock of a test's limiters. Each thread has one. Most requests in these tests bring their own times.
 pub fn clock() -> ManualClock {
     CLOCK.with(Clone::clone)
 }
 
-/// The same clock, set back to its start: for a table, whose floors begin at the time of its clock.
+/// The same clock, set back to its start. It is for tables, whose floors begin at the time of their clock.
 pub fn new_clock() -> ManualClock {
     on(Timestamp::default());
     clock()
 }
 
-/// Sets the clock, for calls that take no time: a change of quota, or a look at a whole table.
+/// Sets the clock for calls that take no time: a change of quota, or a view of a whole table.
 pub fn on(now: Timestamp) {
     clock().set(now);
 }
@@ -37,7 +37,7 @@ pub fn policy(text: &str) -> Policy {
     text.parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A table whose keys have the same places in every run, on [`new_clock`].
+/// A table on [`new_clock`] whose keys have the same places in every run.
 pub fn seeded_table(text: &str, capacity: usize) -> KeyedLimiter<u64, RandomState> {
     KeyedLimiter::builder(policy(text))
         .clock(new_clock())
@@ -46,12 +46,12 @@ pub fn seeded_table(text: &str, capacity: usize) -> KeyedLimiter<u64, RandomStat
         .unwrap()
 }
 
-/// Reads `"0:05 1:01.5 2:20"`, minutes and seconds after the origin, as requests of one unit.
+/// Reads a text like `"0:05 1:01.5 2:20"`, in minutes and seconds after the origin, as requests of one unit.
 pub fn at(times: &str) -> Vec<Request> {
     times.split_whitespace().map(|time| (instant(time).as_nanos(), 1)).collect()
 }
 
-/// Reads one time: `"1:01.5"`.
+/// Reads one time, such as `"1:01.5"`.
 pub fn instant(time: &str) -> Timestamp {
     let (minutes, seconds) = time.split_once(':').unwrap_or(("0", time));
     let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
@@ -70,7 +70,7 @@ pub fn together(time: &str, count: u64) -> Vec<Request> {
     (0..count).map(|_| (instant(time).as_nanos(), 1)).collect()
 }
 
-/// One limit in the pure function, in a shared limiter and in a keyed table, which get the same requests.
+/// One limit in three engines: the pure function, a shared limiter and a keyed table. All three get the same requests.
 pub struct Engines {
     pub meter: Meter,
     pub word: Word,
@@ -89,7 +89,7 @@ impl Engines {
         }
     }
 
-    /// Asks all three, checks that they agree, and gives their answer.
+    /// Asks all three engines, checks that they agree, and returns their answer.
     pub fn check(&mut self, cost: u64, now: Timestamp) -> Decision {
         let (pure, next) = self.meter.check(self.word, now, cost);
         self.word = next;
@@ -97,13 +97,14 @@ impl Engines {
         let shared = self.limiter.entry().at(now).check_n(cost);
         assert_eq!(pure, shared, "Meter and Limiter, {policy} at {now:?}");
         let in_table = self.keyed.entry("key").at(now).check_n(cost);
-        // A keyed word may round times that are not whole ticks or quanta, so times are not compared.
+        // The word of a keyed limiter may round times that are not whole ticks or quanta, so times are not compared.
         assert_eq!(told(&pure), told(&in_table), "Meter and table, {policy} at {now:?}");
         pure
     }
 }
 
-/// A decision without its times: allowed, limit, remaining, and whether it is over the limit or in a penalty.
+/// A decision without its times: allowed or not, the limit, the units left, and whether it is over the limit or in a
+/// penalty.
 fn told(decision: &Decision) -> (bool, u64, u64, bool) {
     let marked = match decision {
         Decision::Allowed(permit) => permit.is_over(),
@@ -112,7 +113,7 @@ fn told(decision: &Decision) -> (bool, u64, u64, bool) {
     (decision.is_allowed(), decision.limit(), decision.remaining(), marked)
 }
 
-/// Runs the requests through all engines, and gives the decisions as a string of A (allowed) and D (denied).
+/// Runs the requests through all engines, and returns the decisions as a string of A (allowed) and D (denied).
 pub fn decisions(text: &str, requests: &[Request]) -> String {
     let mut engines = Engines::new(text);
     let decide = |&(now_ns, cost): &Request| {
@@ -122,8 +123,8 @@ pub fn decisions(text: &str, requests: &[Request]) -> String {
     requests.iter().map(decide).collect()
 }
 
-/// Runs a test on a limit of each kind that keeps its count in a word: one limit, a key of a table, a key of a second
-/// tier, and a limit whose quota may change. Each has a clock of its own, which shows `start`, and a name.
+/// Runs a test on each kind of limit that keeps its count in a word: one limit, a key of a table, a key of a second
+/// tier, and a limit whose quota may change. Each limit has a name and its own clock, which shows `start`.
 pub fn each(text: &str, start: Timestamp, test: impl Fn(Entry<'_>, &ManualClock, &str)) {
     let policy = policy(text);
     let with_clock = |test: &dyn Fn(&ManualClock)| {

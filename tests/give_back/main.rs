@@ -1,5 +1,5 @@
 //! Giving back: whatever comes between a charge and its refund or cancellation, the admitted units less those given
-//! back keep the bound. That is so even if a refund and an equal charge have restored the bits that a reservation left.
+//! back keep the bound. This holds even if a refund and an equal charge have restored the bits that a reservation left.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -20,7 +20,7 @@ fn left(entry: Entry<'_>) -> u64 {
     entry.peek(1).remaining()
 }
 
-/// The time until nothing is owed any more.
+/// The time until the limit owes nothing any more.
 fn owed(entry: Entry<'_>) -> Duration {
     entry.peek(0).reset_after()
 }
@@ -81,7 +81,7 @@ fn a_place_whose_turn_is_still_to_come_is_given_back_whole() {
         let before = owed(entry);
         assert!(entry.cancel(first), "{name}");
         assert_eq!(before - owed(entry), millis(4_000), "{name}");
-        // From its turn on a place drains as a check does.
+        // After its turn a place drains like a check.
         let second = entry.reserve(4, millis(10_000)).unwrap();
         clock.set(second.ready_at() + millis(1_500));
         let before = owed(entry);
@@ -90,7 +90,7 @@ fn a_place_whose_turn_is_still_to_come_is_given_back_whole() {
     });
 }
 
-/// After a whole turn of its time field, 128 windows of a minute in this table, a word has the same bits.
+/// After a whole cycle of its time field, which is 128 windows of a minute in this table, a word has the same bits.
 #[test]
 fn a_window_whose_number_has_the_same_bits_is_another_window() {
     for minutes in 1..=1_024 {
@@ -118,7 +118,8 @@ fn what_is_told_to_be_given_back_is_no_less_than_what_is() {
     });
 }
 
-/// A word can be written up to an epoch above its floor; a key with a longer penalty can owe for longer.
+/// A word can hold times up to an epoch above its floor. A key with a longer penalty can owe units for longer than
+/// that.
 #[test]
 fn a_refund_gives_back_what_has_not_drained_however_far_the_floor_is_behind() {
     let policy = policy("gcra 1/22s burst 1 penalty 145s after 34");
@@ -134,7 +135,7 @@ fn a_refund_gives_back_what_has_not_drained_however_far_the_floor_is_behind() {
     assert_eq!(limiter.entry(&0).at(late).peek(0).remaining(), 1);
 }
 
-/// When one limit denies, the limits before it give their charges back, at the instant of a change, too.
+/// If one limit denies, the limits before it give their charges back, even at the instant of a change.
 #[test]
 fn a_request_that_is_denied_at_the_instant_of_a_change_is_charged_nowhere() {
     let now = Timestamp::from_secs(1_000);
@@ -143,7 +144,7 @@ fn a_request_that_is_denied_at_the_instant_of_a_change_is_charged_nowhere() {
     let limiter = tiers.clock(clock()).build(4).unwrap();
     let [wide, tight] = [0, 1].map(|tier| limiter.entry(&7).tier(tier).unwrap());
     limiter.set_quota(policy("gcra 1/s burst 3")).unwrap();
-    // Each claim fits alone, but the last does not fit after the first.
+    // Each part of the request fits alone, but the last does not fit after the first.
     let mut claims = [wide.at(now).cost(3), tight.at(now).cost(1), wide.at(now).cost(3)];
     assert_eq!(check_all(&mut claims).denied_by(), Some(2));
     assert_eq!([wide, tight].map(|entry| entry.at(now).peek(0).remaining()), [3, 2]);
@@ -151,7 +152,7 @@ fn a_request_that_is_denied_at_the_instant_of_a_change_is_charged_nowhere() {
     assert_eq!(wide.at(now).refund(permit), 3);
 }
 
-/// The charge has drained at another rate meanwhile, even if the quota was changed back.
+/// The charge has drained at another rate in between, even if the quota was changed back.
 #[test]
 fn a_permit_of_before_a_change_gives_nothing_back_if_the_quota_has_changed_back() {
     let [slow, fast] = ["gcra 1/s burst 10", "gcra 20/s burst 10"].map(policy);

@@ -1,4 +1,4 @@
-//! Giving back without a permit: it takes back units of any charges, and never brings a limit below its unused state.
+//! Giving back without a permit takes back units of any charges, and never leaves more units than an unused limit has.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -58,7 +58,7 @@ fn of_a_window_that_is_over_nothing_comes_back_without_a_permit() {
         each(policy, START, |entry, clock, name| {
             clock.set(Timestamp::from_secs(3_600));
             assert!(entry.check_n(7).is_allowed());
-            // Time goes on to the next window or segment.
+            // The time goes on to the next window or segment.
             let longest = Policy::parse(policy).unwrap().quota().period();
             clock.advance(longest);
             let remains = left(entry);
@@ -84,7 +84,7 @@ fn what_is_owed_is_taken_back_debt_first_and_during_a_penalty_nothing() {
         assert_eq!(entry.uncharge(5), 5, "{name}");
         assert_eq!(left(entry), 0, "{name}: one is still owed beyond the burst");
         clock.advance(Duration::from_secs(360));
-        // Ten units are still owed, the last of them whole.
+        // Exactly ten units are still owed.
         assert_eq!((entry.uncharge(99), left(entry)), (10, 10), "{name}");
     });
     each("gcra 10/h penalty 1h after 1", START, |entry, _, name| {
@@ -110,8 +110,8 @@ fn a_place_that_is_taken_back_is_admitted_at_its_turn_beside_what_fits_then() {
     });
 }
 
-/// The most by which any interval of a random run exceeds the bound. Each interval's sum is the admitted units less
-/// those given back in it, as `counts` counts them; its bound is the burst and the units that come back.
+/// The largest amount by which an interval of a random run exceeds the bound. Each interval's sum is the admitted units
+/// less those given back in it, counted as `counts` says. Its bound is the burst and the units that come back in it.
 fn excess(policy: &str, counts: fn(u64) -> u64) -> i64 {
     let (rate, burst) = (10_i64, 10_i64);
     let signed = |units: u64| i64::try_from(units).unwrap();
@@ -119,7 +119,7 @@ fn excess(policy: &str, counts: fn(u64) -> u64) -> i64 {
     for seed in 1..40_u64 {
         each(policy, START, |entry, clock, _| {
             let (mut now, mut random) = (0_i64, Random(seed));
-            // For each instant so far, the units admitted since then, less those given back.
+            // For each instant so far, the units admitted since then less those given back since then.
             let mut since: Vec<(i64, i64)> = Vec::new();
             for _ in 0..150 {
                 let (what, units) = (random.below(4), random.below(7));

@@ -1,5 +1,6 @@
-//! Policies with `soft`, `count-denied` or `penalty`, where there are several quotas or the quota changes. A change keeps
-//! rows of denials and penalties. `crates/model` checks that each quota decides as a limiter of that quota alone.
+//! Policies with `soft`, `count-denied` or `penalty` in limiters with several quotas, or with a quota that changes. A
+//! change keeps the counts of denials in a row, and penalties. `crates/model` checks that each quota decides like a
+//! limiter of that quota alone.
 
 use std::time::Duration;
 
@@ -18,8 +19,8 @@ fn at(ms: u64) -> Timestamp {
     Timestamp::from_millis(6_000_000 + ms)
 }
 
-/// Two denials come before the change. Under the new policy they count towards its own number of denials in a row; if
-/// it takes no more than two, the next denial begins the penalty.
+/// Two denials come before the change. Under the new policy they count towards its number of denials in a row. If that
+/// is at most two, the next denial begins the penalty.
 #[test]
 fn a_row_of_denials_goes_along() {
     for (old, new, more) in [
@@ -59,7 +60,7 @@ fn a_penalty_goes_along_to_its_end_and_no_longer_than_the_new_quota_penalises() 
         ("gcra 2/m burst 2 penalty 1h after 3", 10),
         ("fixed-window 5/m penalty 1h after 3", 10),
         ("gcra 2/m burst 2 penalty 4m after 3", 4),
-        // The new policy has no penalty: the whole limit is used.
+        // The new policy has no penalty, so the whole limit can be used.
         ("gcra 1/m burst 3", 1),
     ] {
         let clock = clock();
@@ -94,8 +95,8 @@ fn a_key_that_moves_under_a_penalty_has_used_all_of_its_old_limit() {
     assert!(entry.check_n(5).is_allowed());
 }
 
-/// A tier whose policy has such rules is not decided in the spill: a new key without a cell is denied, as in a table of
-/// that policy alone.
+/// Keys of a tier whose policy has such rules are not decided in the spill: a new key without a cell is denied, as in a
+/// table of that policy alone.
 #[test]
 fn a_full_table_denies_new_keys_of_a_tier_with_rules_and_decides_those_of_others() {
     let tiers = KeyedLimiter::builder(policy("gcra 1/h burst 99"))
@@ -111,8 +112,8 @@ fn a_full_table_denies_new_keys_of_a_tier_with_rules_and_decides_those_of_others
 
 #[test]
 fn a_quota_that_outruns_its_word_is_refused_with_rules_as_without() {
-    // The times until 2100 are 2.2e20 ticks, above 2^64. A tick is a 256th of a unit here, the coarsest that a table
-    // has.
+    // The time until 2100 is 2.2e20 ticks, more than 2^64. In this table a tick is a 256th of a unit, which is the
+    // coarsest tick.
     let quota = Quota::per_second(208_617_000).burst(12_806);
     for policy in [
         quota.into(),
@@ -124,7 +125,7 @@ fn a_quota_that_outruns_its_word_is_refused_with_rules_as_without() {
     }
 }
 
-/// The waits, in seconds, of all requests of one unit that get a place.
+/// The waits, in seconds, of all requests for one unit that get a place.
 fn places<'a>(entry: impl Fn() -> Entry<'a>) -> Vec<u64> {
     let place = |_| entry().reserve(1, Duration::MAX).ok();
     (0..99).filter_map(place).map(|place| place.wait().as_secs()).collect()
@@ -149,16 +150,17 @@ fn a_change_gives_no_place_in_the_queue_out_again() {
     assert_eq!(both(), [0, 10, 20, 30]);
     set("6/m burst 1 queue 3 wait 1h");
     assert_eq!(both(), []);
-    // At twice the rate the same places come up twice as soon; the longer queue has more places behind them.
+    // At twice the rate the turns of the same places come twice as soon, and the longer queue has more places behind
+    // them.
     set("12/m burst 1 queue 5");
     assert_eq!(both(), [20, 25]);
-    // A shorter queue holds only the requests for which it has places; in a longer queue the others have their places
+    // A shorter queue holds only the requests for which it has places. In a longer queue the others have their places
     // again.
     set("6/m burst 1 wait 20s");
     assert_eq!(both(), []);
     set("6/m burst 1 queue 9");
     assert_eq!(both(), [60, 70, 80, 90]);
-    // Without a queue no more than the burst is owed.
+    // Without a queue at most the burst is owed.
     set("6/m burst 1");
     assert_eq!(live.entry().peek(1).remaining(), 0);
     set("6/m burst 1 queue 3");

@@ -1,5 +1,5 @@
-//! A sliding log whose count changes. A request is admitted if its units and the units of the window before it are
-//! together at most the limit in force, whatever the limit was when those were admitted.
+//! A sliding log whose count changes. A request is admitted if its units and the units in the window before it are
+//! together at most the limit in force, whatever the limit was when those units were admitted.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn a_denial_says_when_the_limit_in_force_admits() {
         assert!(live.entry().at(at(second * 1_000)).check().is_allowed());
     }
     live.set_quota(log(5)).unwrap();
-    // Four units are in the window when the unit of 3 s has left it.
+    // When the unit of 3 s has left the window, four units are in it.
     let denial = live.entry().at(at(8_000)).check().into_result().unwrap_err();
     assert_eq!(denial.retry_after(), Some(Duration::from_secs(5)));
     assert!(!live.entry().at(at(12_999)).check().is_allowed());
@@ -49,7 +49,7 @@ fn a_denial_says_when_the_limit_in_force_admits() {
     );
 }
 
-/// The times of these slots have the bit that marks a slot that is not in use.
+/// The times in these slots have the bit that marks an unused slot.
 #[test]
 fn units_that_count_beyond_the_year_2116_are_kept_through_changes() {
     let of = |count| Policy::sliding_log(Quota::per(count, Duration::from_secs(4_000_000_000)));
@@ -85,7 +85,7 @@ fn a_place_in_the_future_stays_promised_and_a_permit_of_before_gives_back_nothin
     assert_eq!(place.wait(), Duration::from_secs(10));
     live.set_quota(log(1)).unwrap();
     assert_eq!(live.entry().at(at(0)).refund(first), 0);
-    // One slot is in use, and it is reserved from 10 s to 20 s.
+    // One slot is in use. It is reserved from 10 s to 20 s.
     assert!(!live.entry().at(at(19_999)).check().is_allowed());
     assert!(live.entry().at(at(20_000)).check().is_allowed());
 }
@@ -133,7 +133,7 @@ fn what_is_given_back_without_a_permit_is_first_what_is_beyond_a_lowered_limit()
     live.set_quota(log(10)).unwrap();
     let given = |units| live.entry().at(at(1)).uncharge(units);
     let left = || live.entry().at(at(1)).peek(0).remaining();
-    // The window holds 80 units, then 75, then 10, and then 9.
+    // The window holds first 80 units, then 75, then 10, and then 9.
     assert_eq!((given(5), left()), (5, 0));
     assert_eq!((given(65), left()), (65, 0));
     assert_eq!((given(1), left()), (1, 1));
@@ -141,7 +141,7 @@ fn what_is_given_back_without_a_permit_is_first_what_is_beyond_a_lowered_limit()
     assert_eq!((left(), given(100), left()), (91, 9, 100));
 }
 
-/// Two tables take the place of tiers, because logs cannot share cells.
+/// Logs cannot share cells, so there are two tables instead of tiers.
 #[test]
 fn a_key_moves_between_two_tables_of_logs_with_what_it_has_spent() {
     let [free, paid]: [KeyedLimiter<str>; 2] = [10, 50].map(|count| {
@@ -151,7 +151,7 @@ fn a_key_moves_between_two_tables_of_logs_with_what_it_has_spent() {
     let spent = 10 - free.entry("a").at(at(1_000)).peek(0).remaining();
     assert_eq!(paid.entry("a").at(at(1_000)).take_up_to(spent).into_result().unwrap().cost(), 8);
     assert_eq!(paid.entry("a").at(at(1_000)).peek(0).remaining(), 42);
-    // The key moves back within the window: the units that it has spent in the first table are still there.
+    // The key moves back within the window, and the units that it has spent in the first table still count there.
     assert!(paid.entry("a").at(at(1_000)).check_n(30).is_allowed());
     let spent = 50 - paid.entry("a").at(at(2_000)).peek(0).remaining();
     let _ = free.entry("a").at(at(2_000)).take_up_to(spent);

@@ -1,4 +1,4 @@
-//! A sliding log whose count changes while threads ask for several units each.
+//! A sliding log whose count changes while threads make requests for several units each.
 
 use std::collections::VecDeque;
 use std::hint;
@@ -9,24 +9,24 @@ use tollgate::{ChangeError, Limiter};
 
 use super::log::{at, live, log, numbers};
 
-/// The number of changes, of both logs together.
+/// The number of changes to both logs together.
 const CHANGES: u64 = 200_000;
 
-/// The number of threads that ask, besides the thread that changes the limit.
+/// The number of threads that make requests, besides the thread that changes the limit.
 const ASKING: u64 = 2;
 
-/// Rounds of requests, each at one instant: the current round, the number of ended rounds of all threads, and the
-/// admitted units.
+/// Rounds of requests, each at one instant. The fields are the state of the current round, its time, the number of
+/// ended rounds (counted once for each thread), and the admitted units.
 #[derive(Default)]
 struct Rounds {
-    /// 0 before the first round; 2n while round n runs, and 2n + 1 when it is over.
+    /// 0 before the first round, 2n while round n runs, and 2n + 1 when it is over.
     turn: AtomicU64,
     now_ms: AtomicU64,
     ended: AtomicU64,
     admitted: AtomicU64,
 }
 
-/// Waits without sleeping: during a sleep the other threads could end before this thread begins.
+/// Waits without sleeping, because during a sleep the other threads could end before this thread begins.
 fn wait_until(is_so: impl Fn() -> bool) {
     for spins in 1_u64.. {
         if is_so() {
@@ -39,7 +39,7 @@ fn wait_until(is_so: impl Fn() -> bool) {
 impl Rounds {
     const LAST: u64 = u64::MAX;
 
-    /// Asks for several units as long as each round runs, and gives some of them back.
+    /// Makes requests for several units as long as each round runs, and gives some of the units back.
     fn ask(&self, live: &Limiter, built: u64, seed: u64) {
         let mut next = numbers(seed);
         for round in 1.. {
@@ -74,14 +74,14 @@ impl Rounds {
     }
 }
 
-/// When no request is in flight, exactly the limit in force is left, less the units that were admitted in the window
+/// When no request is in flight, the units left are exactly the limit in force less the units admitted in the window
 /// before.
 #[test]
 fn a_limit_that_changes_admits_by_the_limit_in_force_once_the_requests_in_flight_have_ended() {
     for built in [190, 17] {
         let (live, rounds, mut next) = (live(built), Rounds::default(), numbers(built));
         let (mut changes, mut busy, mut wrong) = (0, 0, Vec::new());
-        // The time and the number of units of admissions, oldest first.
+        // The times and the units of admissions, oldest first.
         let mut admitted = VecDeque::new();
         thread::scope(|scope| {
             for seed in 0..ASKING {
@@ -122,7 +122,7 @@ fn a_limit_that_changes_admits_by_the_limit_in_force_once_the_requests_in_flight
             }
         });
         println!("{built}: {changes} changes, {busy} of them refused");
-        // Most changes succeed: a request of several units is in flight only for a moment.
+        // Most changes succeed, because a request for several units is in flight only for a moment.
         assert!(busy < changes / 4, "{busy} of {changes} changes of {built} were refused");
         assert!(
             wrong.is_empty(),

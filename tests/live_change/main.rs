@@ -1,7 +1,7 @@
-//! Changing a quota while it is in use: spent units stay spent, and a change gives no units.
+//! Changes of a quota while it is in use: spent units stay spent, and a change adds no units.
 //!
-//! One check is a model of one key, in integers without rounding: its debt in fractions of a unit, which drains at the
-//! rate in force. The other check is the bound itself, with times in any order.
+//! One check compares with a model of one key, in integers without rounding: a debt in fractions of a unit, which
+//! drains at the rate in force. The other check is the bound itself, with times in any order.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -53,7 +53,7 @@ impl Both {
         Self { table: table(policy(text)), live: live(policy(text)) }
     }
 
-    /// The two limiters of the first policy; the table has room for exactly these policies.
+    /// The two limiters are built with the first policy, and the table has room for exactly these policies.
     fn among(texts: &[&str]) -> Self {
         let tiers = KeyedLimiter::builder(policy(texts[0])).changing();
         let tiers = texts.iter().fold(tiers, |tiers, text| tiers.headroom(policy(text)));
@@ -96,7 +96,7 @@ fn the_past_is_priced_at_the_old_rate_and_the_future_at_the_new() {
         assert_eq!(both.left(1_011), 30);
         assert!(both.check(30, 1_011));
         both.set("gcra 5/h burst 40", 1_012);
-        // 20 of 40 units are left, as in the last second; a unit comes back in 12 minutes.
+        // 20 of 40 units are left, as they were in the last second. A unit comes back in 12 minutes.
         assert_eq!(both.left(1_012), 20);
         assert_eq!(both.left(1_012 + 719), 20);
         assert_eq!(both.left(1_012 + 720), 21);
@@ -174,7 +174,7 @@ fn another_algorithm_takes_over_what_was_used() {
     both.set(quotas[2], 1_004);
     assert_eq!(both.left(1_004), 15);
     both.set(quotas[3], 1_005);
-    // The debt is counted in a window that opens at the change.
+    // The debt is counted in a window that opens at the time of the change.
     assert_eq!(both.left(1_005), 5);
     assert_eq!(both.left(1_034), 5);
     assert_eq!(both.left(1_035), 10);
@@ -344,7 +344,7 @@ fn a_key_that_moves_takes_along_what_it_has_spent() {
         limiter.entry(&7).tier(tier).unwrap().at(at(second)).peek(0).remaining()
     };
     assert!(limiter.entry(&7).at(at(1_000)).check_n(6).is_allowed());
-    // Half a unit has come back, but whole units move.
+    // Half a unit has come back, but only whole units move.
     assert_eq!(limiter.entry(&7).at(at(1_005)).move_to(1), Ok(6));
     assert_eq!((left(0, 1_005), left(1, 1_005)), (6, 54));
     assert_eq!(limiter.entry(&7).tier(1).unwrap().at(at(1_007)).move_to(2), Ok(4));

@@ -21,7 +21,7 @@ impl Rate {
         Quota::per(self.count, Duration::from_secs(self.period_s)).burst(self.burst)
     }
 
-    /// The number of parts in a unit. Debts are whole numbers of parts, whatever the period and the time.
+    /// The number of parts that make a unit. Debts are whole numbers of these parts, whatever the period and the time.
     const PART: i128 = 3_600 * SECOND as i128;
 
     fn drained(self, from_ns: u64, to_ns: u64) -> i128 {
@@ -56,17 +56,17 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..120)
 }
 
-/// The exact debt of one key, and the surplus that was spent under earlier quotas beyond it.
+/// The exact debt of one key, and its surplus: what it spent under earlier quotas beyond that debt.
 struct Model {
     rate: Rate,
     debt: i128,
     now_ns: u64,
     surplus: Option<Surplus>,
-    /// Whether there ever was a surplus: a word rounds it up, so it may deny a request that the model admits.
+    /// True if there ever was a surplus. A word rounds a surplus up, so it may deny a request that the model admits.
     is_rounded: bool,
 }
 
-/// Spent units that a replaced quota counted, and the quota in force does not.
+/// Spent units that count under a replaced quota, but not under the quota in force.
 #[derive(Clone, Copy)]
 struct Surplus {
     debt: i128,
@@ -74,7 +74,7 @@ struct Surplus {
     rate: Rate,
     at_ns: u64,
     until_ns: u64,
-    /// The amount that would have drained since the key's own debt was paid.
+    /// The amount that would have drained from the time at which the key's own debt was paid.
     idle: i128,
 }
 
@@ -92,8 +92,8 @@ impl Model {
         self.now_ns = now_ns;
     }
 
-    /// The part of the surplus that is still owed. It drains at the former rate, less the amount that the quota in
-    /// force has drained meanwhile.
+    /// The part of the surplus that is still owed. It drains at the rate of the former quota, less the amount that the
+    /// quota in force has drained in that time.
     fn left(&self) -> i128 {
         let Some(surplus) = self.surplus else { return 0 };
         if self.now_ns >= surplus.until_ns {
@@ -123,13 +123,13 @@ impl Model {
         self.rate = rate;
     }
 
-    /// The amount by which debt and cost are above the burst; at most 0 if the cost fits.
+    /// The amount by which the debt and the cost exceed the burst. It is at most 0 if the cost fits.
     fn excess(&self, cost: u64) -> i128 {
         self.debt + (i128::from(cost) - i128::from(self.rate.burst)) * Rate::PART
     }
 
-    /// Compares a decision with the exact decision, and follows it. The two may differ by the ticks by which a reading
-    /// and each change are rounded: a tick is at most 2^-8 of a unit.
+    /// Compares a decision with the exact decision, and then charges the model as the limiter was charged. The two may
+    /// differ by ticks, because a reading and each change are rounded. A tick is at most 2^-8 of a unit.
     fn follow(&mut self, cost: u64, changes: i128, allowed: bool) -> Result<(), TestCaseError> {
         let excess = self.excess(cost);
         let tick = Rate::PART / 256;
@@ -219,7 +219,7 @@ proptest! {
     }
 }
 
-/// Asserts that every interval holds at most the larger burst and the units that both rates give, to the tick.
+/// Asserts that every interval admits at most the larger burst and the units that both rates give, exact to a tick.
 fn assert_bound(
     [old, new]: [Rate; 2],
     change_ms: u64,

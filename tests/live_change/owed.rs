@@ -1,13 +1,13 @@
-//! A key that owes more than its limit, by charges into debt, when its quota changes.
+//! Keys that owe more than their limit, because of charges into debt, when their quota changes.
 
 use super::common::{on, policy};
 use super::{Both, at};
 
-/// The beginning of an hour, at which every window begins.
+/// The beginning of an hour, at which a window of every length begins.
 const START: u64 = 36_000;
 
 impl Both {
-    /// Charges all of the units, whether they fit or not.
+    /// Charges all units, whether they fit or not.
     fn charge(&self, units: u64) {
         on(at(START));
         assert_eq!(self.table.entry(&7).at(at(START)).charge(units), 0);
@@ -17,8 +17,8 @@ impl Both {
 
 #[test]
 fn a_windows_debt_stays_owed_under_a_limit_that_is_no_lower() {
-    // The previous hour weighs until the end of the next one. The second quota remembers a smaller debt, which is still
-    // enough.
+    // The count of the previous hour has weight until the end of the next hour. The second policy remembers less debt,
+    // but still enough.
     for next in ["sliding-window 1001/h debt 50x", "sliding-window 1000/h debt 3x"] {
         let before = "sliding-window 1000/h debt 50x";
         let both = Both::among(&[before, next]);
@@ -45,7 +45,8 @@ fn a_debt_that_could_be_large_tells_a_small_surplus_no_worse() {
     assert_eq!(both.left(START), 0);
     both.table.set_quota(policy(&higher)).unwrap();
     both.live.set_quota(policy(&higher)).unwrap();
-    // One unit more than 999 is owed. At worst it is rounded to one of the 31 steps of five bits.
+    // The key owes one unit more than 999. At worst that unit is rounded up to the next of the 31 steps that five bits
+    // can hold.
     let left = both.table.entry(&7).at(at(START)).peek(0).remaining();
     assert!((9_000 - 2_000_u64.div_ceil(15)..=9_000).contains(&left), "{left}");
     assert_eq!(both.live.entry().at(at(START)).peek(0).remaining(), 9_000);
@@ -62,7 +63,7 @@ fn of_a_debt_a_lower_limit_leaves_what_the_old_limit_holds_also_when_it_is_put_b
     assert_eq!(both.left(START + 36), 10);
 }
 
-/// 38 s before the end of a window the previous one weighs 1.05 units of a hundred, and 0.9 units of ninety.
+/// 38 s before the end of a window, 100 units of the previous window weigh 1.05 units, and 90 of them weigh 0.9.
 #[test]
 fn shares_of_what_a_window_kept_and_of_what_it_could_not_count_are_rounded_down_together() {
     let [limit, lower] = ["sliding-window 100/h", "sliding-window 10/h"];

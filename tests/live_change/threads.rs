@@ -1,4 +1,4 @@
-//! Changes while other threads decide or change the quota.
+//! Changes of a quota while other threads decide or change the quota as well.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -17,7 +17,7 @@ fn row_51_decisions_of_four_threads_during_changes_are_of_one_quota_or_the_other
     let (over, admitted) = (AtomicBool::new(false), AtomicU64::new(0));
     let now = at(1_000);
     on(now);
-    // Nothing drains at one instant, so at every moment the burst less the admitted units is left.
+    // At one instant nothing drains, so the units left are always the burst less the admitted units.
     let is_whole = |decision: &Decision| {
         let limit = decision.limit();
         quotas.iter().any(|quota| quota.max_burst() == limit) && decision.remaining() < limit

@@ -22,12 +22,12 @@ fn of(kind: &str, limit: u64) -> String {
     kind.replace('N', &limit.to_string())
 }
 
-/// The number of admitted requests of a hundred.
+/// The number of requests that are admitted out of a hundred.
 fn admitted(both: &Both, seconds: u64) -> usize {
     (0..100).filter(|_| both.check(1, seconds)).count()
 }
 
-/// The beginning of an hour, at which every window begins.
+/// The beginning of an hour, at which a window of every length begins.
 const START: u64 = 36_000;
 
 #[test]
@@ -69,7 +69,7 @@ fn under_a_lower_limit_a_client_waits_for_one_unit_of_it_and_no_longer() {
         let fresh = Limiter::builder(policy(&texts[1])).clock(new_clock()).build();
         assert!(both.check(100, START), "{kind}");
         both.set(&texts[1], START);
-        // The waits are those of a limiter that had the lower limit from the start and used it up now.
+        // The waits must be those of a limiter that had the lower limit from the start and has just used it up.
         assert!(fresh.entry().at(at(START)).check_n(2).is_allowed());
         let wait = |decision: Decision| match decision {
             Decision::Denied(denial) => denial.retry_after().expect("it fits some time"),
@@ -103,7 +103,7 @@ fn what_was_spent_counts_when_the_limit_is_put_back_within_its_window_and_not_af
             assert_eq!(both.left(START + later), left, "{kind}, {later} s later");
         }
     }
-    // The previous window is weighted by the share of it that the sliding window covers.
+    // The previous window is weighted by the share of it that lies in the sliding window.
     let texts = [100, 1].map(|limit| of("sliding-window N/h", limit));
     let both = Both::among(&[&texts[0], &texts[1]]);
     assert!(both.check(100, START));
@@ -112,7 +112,7 @@ fn what_was_spent_counts_when_the_limit_is_put_back_within_its_window_and_not_af
     assert_eq!(both.left(START + 4_500), 25);
 }
 
-/// A lower quota that gives its one unit back in a second: its words are idle long before the spent units of the larger
+/// A lower quota whose one unit comes back in a second. Its words are idle long before the spent units of the larger
 /// quota have come back.
 const QUICK: &str = "gcra 3600/h burst 1";
 
@@ -135,7 +135,7 @@ fn a_key_that_owes_nothing_any_more_keeps_its_cell_while_its_surplus_counts() {
     let table = quick(14);
     assert!(table.entry(&7).at(at(START)).check_n(100).is_allowed());
     set(&table, QUICK, START);
-    // Other keys come and go, more than the table has cells, and its floors advance.
+    // More other keys come and go than the table has cells, and its floors advance.
     for second in (START + 2..START + 1_800).step_by(20) {
         for stranger in 100..140 {
             let _ = table.entry(&(second * 1_000 + stranger)).at(at(second)).check();
@@ -169,7 +169,8 @@ fn a_key_without_a_cell_gets_no_more_by_to_and_fro_than_one_with_a_cell() {
         }
         assert!(table.stats().spilled > 0, "or this shows nothing");
         let most = sums.iter().max().unwrap();
-        // Less than a unit comes back in twenty seconds. Under the quick quota up to one unit a change comes back.
+        // Less than a unit comes back in twenty seconds. Under the quick quota up to one unit comes back between two
+        // changes.
         assert!(*most <= 103, "{lower}: {most}");
     }
 }
@@ -207,7 +208,7 @@ fn a_surplus_that_a_word_cannot_tell_exactly_is_told_less_than_a_step_too_large(
     let texts = ["gcra 10000/s", "gcra 9000/s"];
     let table: Changing<KeyedLimiter<u64>> =
         KeyedLimiter::builder(policy(texts[0])).changing().clock(new_clock()).build(10).unwrap();
-    // The word keeps four bits: fifteen steps up to twice the limit.
+    // The word has four bits for the surplus, which are fifteen steps up to twice the limit.
     let step = 20_000_u64.div_ceil(15);
     for spent in [9_001, 9_500, 10_000] {
         table.entry(&7).at(at(START)).reset();
@@ -232,7 +233,7 @@ fn a_change_with_a_penalty_does_not_walk_through_all_epochs_since_a_key_was_idle
     for key in 0..100 {
         assert!(table.entry(&key).at(at(START)).check().is_allowed());
     }
-    // If the table advanced epoch by epoch, this would not end.
+    // If the table advanced epoch by epoch, this would take practically forever.
     let seventy_years = 70 * 365 * 86_400;
     set(&table, texts[1], START + seventy_years);
     assert_eq!(table.entry(&7).at(at(START + seventy_years)).peek(0).remaining(), 90);
@@ -244,7 +245,7 @@ fn a_debt_beyond_the_burst_outlasts_a_change_of_rate_for_as_long_as_it_would_hav
     let _ = both.table.entry(&7).at(at(START)).charge(2_000);
     let _ = both.live.entry().at(at(START)).charge(2_000);
     both.set("gcra 500/h burst 1000", START);
-    // 1,000 units beyond the burst took an hour to drain, and one unit takes 7.2 s.
+    // The 1,000 units beyond the burst take an hour to drain, and one more unit takes 7.2 s.
     let after = |ms| Timestamp::from_millis(1_000 * START + ms);
     for (ms, is_allowed) in [(3_607_100, false), (3_607_300, true)] {
         assert_eq!(both.table.entry(&7).at(after(ms)).peek(1).is_allowed(), is_allowed, "{ms}");

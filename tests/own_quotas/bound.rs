@@ -1,5 +1,6 @@
-//! The bound: in any time T a key is admitted at most B + R * T. B is the largest burst and R the highest rate of the
-//! quotas that it was asked under. Times run forward, or come in any order.
+//! The bound of keys with their own quotas: in any time T a key is admitted at most B + R * T. B is the largest burst
+//! and R the highest rate of all quotas that its requests brought. Times run forward in some tests, and come in any
+//! order in others.
 
 use std::time::Duration;
 
@@ -12,13 +13,13 @@ use super::{SECOND, START, started};
 
 const KEYS: u64 = 3;
 
-/// The admissions of a key with their times, and the bound that follows from the quotas that it was asked under.
+/// The admissions of a key with their times, and the bound that follows from the quotas that its requests brought.
 #[derive(Debug, Default)]
 pub(crate) struct Audit {
     admitted: Vec<(u64, u64)>,
     per_ns: i128,
     burst: i128,
-    /// The time by which a request may have been decided before it came.
+    /// A request may have been decided as if it came earlier by this much time.
     late_ns: u64,
 }
 
@@ -33,7 +34,7 @@ impl Audit {
         self.admitted.len() - 1
     }
 
-    /// The most by which any interval exceeds the bound, in parts of a unit.
+    /// The largest amount by which an interval exceeds the bound, in parts of a unit.
     pub(crate) fn excess(&self) -> i128 {
         let mut admitted = self.admitted.clone();
         admitted.sort_unstable();
@@ -53,7 +54,8 @@ impl Audit {
 enum Ask {
     Check(u64),
     UpTo(u64),
-    /// A charge into debt. Nothing is promised about these units, but the bound holds for the admitted ones.
+    /// A charge into debt. Nothing is promised about the units of a charge into debt, but the bound holds for the
+    /// admitted ones.
     Charge(u64),
     Refund {
         nth: usize,
@@ -79,8 +81,8 @@ fn requests(ns: impl Strategy<Value = u64>) -> impl Strategy<Value = Vec<Request
     prop::collection::vec((0..KEYS, 0_usize..6, ns, asks()), 1..200)
 }
 
-/// Makes the requests and gives the audits of all keys. The times are steps of the clock or, if `is_late`, instants in
-/// any order.
+/// Makes the requests and returns the audits of all keys. The times are steps of the clock or, if `is_late` is true,
+/// instants in any order.
 fn audits(rates: &[Rate], requests: &[Request], is_late: bool) -> Vec<Audit> {
     let (limiter, clock) = started(rates[0].quota());
     let start = clock.now();
@@ -90,7 +92,7 @@ fn audits(rates: &[Rate], requests: &[Request], is_late: bool) -> Vec<Audit> {
         let rate = rates[nth % rates.len()];
         let entry = limiter.entry(&key).under(rate.quota()).unwrap();
         let entry = if is_late {
-            // The clock shows the latest time so far, as it does if the times are readings of it.
+            // The clock shows the latest time so far, as it would if the times were read from it.
             clock.set((start + Duration::from_nanos(ns)).max(clock.now()));
             entry.at(start + Duration::from_nanos(ns))
         } else {
@@ -106,7 +108,7 @@ fn audits(rates: &[Rate], requests: &[Request], is_late: bool) -> Vec<Audit> {
                 let _ = entry.charge(cost);
                 None
             }
-            // A refund at a time before another charge gives too much back, as its documentation says.
+            // A refund whose time is before another charge gives too much back, as its documentation says.
             Ask::Refund { nth, part } if !is_late => {
                 let own: Vec<usize> = (0..permits.len()).filter(|&n| permits[n].0 == key).collect();
                 if let Some(&n) = own.get(nth % own.len().max(1)) {
@@ -169,8 +171,8 @@ proptest! {
 
 #[test]
 fn a_late_request_under_the_slower_quota_does_not_give_units_back() {
-    // Forty units are spent under the fast quota at 1,002 s. A request under the slow quota comes then, and another one
-    // late.
+    // Forty units are spent under the fast quota at 1,002 s. Then one request under the slow quota comes at that time,
+    // and another one comes late.
     let rates = [Rate::new(20, 1, 40), Rate::new(5, 3_600, 40)];
     let ask = |cost| Ask::Check(cost);
     let at = |seconds: u64| seconds * SECOND;
@@ -187,7 +189,7 @@ fn a_late_request_under_the_slower_quota_does_not_give_units_back() {
 const START_2: u64 = START.as_nanos() + 2 * SECOND;
 
 /// Thirty units are admitted at 1,002 s under the slow quota. A request under the fast quota then comes with a time of
-/// 1,000 s. If the word were carried over as of that time, it would drain for two seconds at the fast rate before the
+/// 1,000 s. If the debt were carried over as of that time, it would drain for two seconds at the fast rate before the
 /// thirty units were admitted.
 #[test]
 fn a_late_request_under_a_faster_quota_does_not_drain_what_was_admitted_after_its_time() {

@@ -1,4 +1,4 @@
-//! A key that is asked under one quota and then under another: its spent units stay spent, as units.
+//! Requests under one quota and then under another: a key's spent units stay spent, counted in units.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn to_and_fro_under_two_quotas_admits_thirty_at_one_instant() {
 fn to_and_fro_gives_what_the_faster_quota_gives_and_no_more() {
     let (limiter, clock) = started(slow());
     assert_eq!(admitted(&limiter, 7, fast()) + admitted(&limiter, 7, slow()), 30);
-    // At 10.5 s the fast quota, which is asked first each time, has given ten units.
+    // At 10.5 s the fast quota, which each round asks first, has given ten units.
     for seconds in 1..=10 {
         clock.advance(1_050 * MS);
         let sum = admitted(&limiter, 7, fast()) + admitted(&limiter, 7, slow());
@@ -60,7 +60,7 @@ fn a_raised_rate_counts_from_the_first_denial_on() {
     assert_eq!(admitted(&limiter, 7, slow()), 30);
     let entry = limiter.entry(&7).under(fast()).unwrap();
     assert!(entry.check_n(30).is_denied());
-    // At the slow rate only fifteen units would be left.
+    // At the slow rate only fifteen of the units would be left.
     clock.advance(29_000 * MS);
     assert_eq!(entry.peek(0).remaining(), 29);
     assert!(entry.check_n(30).is_denied());
@@ -81,10 +81,10 @@ fn a_lowered_rate_locks_nobody_out_for_longer_than_the_old_one_would() {
     let slowest = quota(5, 3_600, 30);
     let (limiter, clock) = started(fast());
     assert_eq!(admitted(&limiter, 7, fast()), 30);
-    // The clock goes beyond a tick, since answers are rounded up.
+    // The clock advances by more than a tick, because answers are rounded up.
     clock.advance(10 * MS);
     for second in 0..30 {
-        // The key is denied each second, and still its debt drains at the old rate.
+        // The key is denied each second, but its debt still drains at the old rate.
         let entry = limiter.entry(&7).under(slowest).unwrap();
         assert!(entry.check_n(30).is_denied(), "{second} s");
         assert_eq!(entry.peek(0).remaining(), second);
@@ -92,7 +92,7 @@ fn a_lowered_rate_locks_nobody_out_for_longer_than_the_old_one_would() {
     }
     let entry = limiter.entry(&7).under(slowest).unwrap();
     assert!(entry.check_n(30).is_allowed());
-    // From the admission on the debt drains at the new rate.
+    // After the admission the debt drains at the new rate.
     clock.advance(719_000 * MS);
     assert_eq!(entry.peek(0).remaining(), 0);
     clock.advance(1_000 * MS);
@@ -103,7 +103,7 @@ fn a_lowered_rate_locks_nobody_out_for_longer_than_the_old_one_would() {
 fn a_denial_under_a_quota_that_is_not_faster_writes_nothing() {
     let (limiter, clock) = started(fast());
     assert_eq!(admitted(&limiter, 7, fast()), 30);
-    // If each denied request rounded up by a tick, the key would never drain.
+    // If each denied request rounded the debt up by a tick, the debt would never drain.
     for _ in 0..10_000 {
         clock.advance(Duration::from_micros(99));
         for quota in [slow(), quota(60, 60, 30)] {
@@ -125,7 +125,7 @@ fn denials_in_turns_do_not_keep_a_key_from_draining() {
             assert!(limiter.entry(&7).under(quota).unwrap().check_n(30).is_denied());
         }
     }
-    // Carrying the debt over once has rounded it up by a tick, which is 4 ms at most.
+    // Carrying the debt over once has rounded it up by one tick, which is at most 4 ms.
     clock.advance(6 * MS);
     assert!(limiter.entry(&7).under(fast()).unwrap().check_n(30).is_allowed());
 }
@@ -153,7 +153,7 @@ fn tier_0_of_a_key_is_the_quota_of_the_limiter_with_the_same_count() {
     let first = own.tier(0).unwrap();
     assert_eq!((first.peek(0).limit(), first.peek(0).remaining()), (30, 20));
     assert_eq!(first.check().remaining(), 19);
-    // There is no other tier to which the key could move, and nothing is charged twice.
+    // The key cannot move, because there is no other tier, and nothing is charged twice.
     assert_eq!(own.move_to(0), Ok(0));
     assert_eq!(limiter.entry(&7).peek(0).remaining(), 19);
     assert_eq!(limiter.stats().live, 1);
@@ -172,7 +172,7 @@ fn keys_are_counted_apart() {
 fn a_raised_rate_counts_at_once_also_with_a_burst_far_below_the_debt() {
     let (limiter, clock) = started(slow());
     assert_eq!(admitted(&limiter, 7, slow()), 30);
-    // 29 of 30 units must come back before one more fits in a burst of two, and 20 come back in a second.
+    // 29 of the 30 units must come back before one more fits in a burst of two. 20 of them come back in a second.
     let entry = limiter.entry(&7).under(quota(20, 1, 2)).unwrap();
     assert!(entry.check().is_denied());
     clock.advance(1_449 * MS);
@@ -186,7 +186,7 @@ fn a_charge_into_debt_is_carried_over() {
     let (limiter, clock) = started(slow());
     let [slow, fast] = [slow(), fast()].map(|quota| limiter.entry(&7).under(quota).unwrap());
     assert_eq!(slow.charge(45), 0);
-    // A word holds at most twice the burst.
+    // A word can hold at most twice the burst.
     assert_eq!(fast.charge(20), 5);
     assert!(fast.check().is_denied());
     clock.advance(30_990 * MS);
@@ -204,7 +204,7 @@ fn every_verb_decides_under_the_quota_that_is_asked_for() {
     assert!(small.peek(5).is_allowed());
     let taken = small.take_up_to(9).into_result().unwrap();
     assert_eq!((taken.cost(), taken.limit(), taken.remaining()), (5, 25, 0));
-    // Three units come back in six seconds under the quota in which the key is counted now.
+    // Three units come back in six seconds under the quota to which the key belongs now.
     let second = Duration::from_secs(1);
     assert!(small.reserve(3, 5 * second).is_err());
     let place = small.reserve(3, 7 * second).unwrap();

@@ -1,4 +1,4 @@
-//! Permits of one quota, given back after the key has been asked under another quota.
+//! Permits that were granted under one quota and are given back after requests under another quota.
 
 use std::time::Duration;
 
@@ -41,8 +41,8 @@ fn after_a_faster_quota_and_back_a_permit_gives_nothing_back() {
     assert!(fast.check().is_allowed());
     clock.advance(15 * SECOND);
     assert!(slow.check().is_allowed());
-    // Fifteen units have drained and seven are owed, but the word does not tell whether any of the seven are the
-    // permit's.
+    // Fifteen units have drained and seven are owed, but the word cannot say whether any of the seven belong to the
+    // permit.
     assert_eq!(slow.refund(permit), 0);
     assert_eq!(slow.peek(0).remaining(), 23);
     let permit = slow.check_n(2).into_result().unwrap();
@@ -73,7 +73,7 @@ fn what_is_given_back_is_no_more_than_what_was_admitted_whichever_way_the_key_we
         let between: u64 = middle.take_up_to(40).into_result().map_or(0, |permit| permit.cost());
         let _ = slow.check();
         let back = slow.refund(permit);
-        // If more was admitted since then than the permit can give back, only that may be owed.
+        // If more units were admitted since then than the permit can give back, only the difference may be owed.
         let left = slow.peek(0).remaining();
         assert!(back + 30 >= left && left + between <= 30 + back, "{back}, {between}, {left}");
         assert_eq!(back, 0);
@@ -89,7 +89,7 @@ fn settling_gives_back_or_charges_under_the_quota_of_the_entry() {
     assert_eq!(fast.peek(0).remaining(), 26);
     assert_eq!(settled(16), 0);
     assert_eq!(fast.peek(0).remaining(), 10);
-    // At most twice the burst is charged.
+    // At most twice the burst can be charged.
     assert_eq!(settled(60), 20);
     assert_eq!(slow.uncharge(60), 60);
 }

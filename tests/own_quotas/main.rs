@@ -1,8 +1,8 @@
-//! Quotas that callers bring along for single keys: a key has one count, whichever quotas it is asked under.
+//! Quotas that callers bring with requests for single keys: a key has one count, whichever quotas its requests bring.
 //!
-//! `reference` follows a key exactly, in integers, and shares no code with the library. `random` compares the limiter
-//! with it. `bound` checks every interval of the admissions, with times in any order. The other modules check single
-//! promises with exact values.
+//! `reference` follows a key exactly, in integers. It shares no code with the library. `random` compares the limiter
+//! with `reference`. `bound` checks every interval of the admissions, with times in any order. The other modules check
+//! single promises with exact values.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -23,15 +23,15 @@ use tollgate::{Clock, KeyedLimiter, ManualClock, Quota, Timestamp};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// The instant at which tests begin.
+/// The instant at which the tests begin.
 const START: Timestamp = Timestamp::from_secs(1_000);
 
-/// A quota of `count` units in `seconds` seconds, and `burst` units at once.
+/// A quota of `count` units in `seconds` seconds, with a burst of `burst` units.
 fn quota(count: u64, seconds: u64, burst: u64) -> Quota {
     Quota::per(count, Duration::from_secs(seconds)).burst(burst)
 }
 
-/// A burst of thirty. A unit comes back in a second here, and in two seconds under [`slow`].
+/// A quota with a burst of thirty. Here a unit comes back in a second; under [`slow`] it takes two seconds.
 fn fast() -> Quota {
     quota(30, 30, 30)
 }
@@ -46,14 +46,14 @@ fn limiter(default: Quota, clock: impl Into<Clock>) -> KeyedLimiter<u64> {
     KeyedLimiter::builder(default).own_quotas(8, &like).clock(clock).build(100).unwrap()
 }
 
-/// [`limiter`] with a clock of its own, which stands at [`START`].
+/// Like [`limiter`], with its own clock, which is set to [`START`].
 fn started(default: Quota) -> (KeyedLimiter<u64>, ManualClock) {
     let clock = ManualClock::new();
     clock.set(START);
     (limiter(default, clock.clone()), clock)
 }
 
-/// The number of admitted requests of a hundred, each of one unit.
+/// The number of requests of one unit that are admitted out of a hundred.
 fn admitted(limiter: &KeyedLimiter<u64>, key: u64, quota: Quota) -> usize {
     let entry = limiter.entry(&key).under(quota).unwrap();
     (0..100).filter(|_| entry.check().is_allowed()).count()

@@ -1,4 +1,5 @@
-//! The places of quotas: `forget_quotas` frees unused ones. Entries that are kept across such a call still work.
+//! The places of quotas in a table: `forget_quotas` frees the unused ones. Entries that were made before such a call
+//! still work after it.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use super::{quota, started};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The time by which floors lag behind the clock: a key is forgotten by a floor.
+/// The time by which floors are behind the clock. A key is forgotten when a floor passes it.
 const LAG: Duration = Duration::from_millis(5);
 
 /// A limiter with room for one quota at a time.
@@ -70,7 +71,7 @@ fn an_entry_that_is_kept_while_its_quota_is_forgotten_still_works() {
     assert_eq!(limiter.forget_quotas(), 1);
     assert!(kept.check_n(4).is_allowed());
     assert_eq!((kept.peek(0).limit(), kept.peek(0).remaining()), (5, 1));
-    // The quota of `kept` is in use again.
+    // Now the quota of `kept` is in use again.
     assert_eq!(limiter.forget_quotas(), 0);
     assert!(limiter.entry(&8).under(quota(2, 1, 5)).is_err());
 }
@@ -84,7 +85,7 @@ fn an_entry_whose_place_another_quota_has_denies_as_a_full_table_does() {
     assert_eq!(limiter.forget_quotas(), 1);
     let other = under(&limiter, 8, quota(20, 1, 40));
     for is_live in [false, true] {
-        // Either no key is counted in the other quota, or both another key and this key are.
+        // First no key belongs to the other quota. Then key 8 and key 7 both do.
         if is_live {
             assert!(other.check().is_allowed());
             assert!(under(&limiter, 7, quota(20, 1, 40)).check().is_allowed());
@@ -97,7 +98,7 @@ fn an_entry_whose_place_another_quota_has_denies_as_a_full_table_does() {
         assert!(kept.reserve(1, SECOND).is_err());
         assert_eq!(limiter.entry(&7).peek(0).remaining(), left);
     }
-    // A new entry is decided as soon as there is a place.
+    // A new entry works as soon as there is a place for its quota.
     assert!(limiter.entry(&7).under(quota(1, 1, 5)).is_err());
     clock.advance(5 * SECOND);
     assert_eq!(limiter.forget_quotas(), 1);
@@ -134,7 +135,7 @@ fn a_key_that_was_forgotten_owes_nothing_to_late_requests_either() {
     let first = clock.now();
     clock.advance(60 * SECOND + LAG);
     assert_eq!(limiter.forget_quotas(), 1);
-    // At its own time the request comes a minute late: it is decided at the floor, and must fit at both times.
+    // At its own time the request is a minute late. So it is decided at the floor, and must fit at both times.
     let late = under(&limiter, 7, slow).at(first);
     assert!(late.check().is_denied());
     assert!(under(&limiter, 7, slow).check_n(30).is_allowed());
@@ -166,7 +167,7 @@ fn a_permit_from_before_a_slower_quota_is_worth_nothing_when_its_place_has_chang
     let under = |quota| alice.under(quota).expect("a place");
     clock.set(Timestamp::from_secs(100));
     let permit = under(own).check_n(5).into_result().expect("it fits");
-    // The five units drain under the quota of `alice`.
+    // The five units drain while `alice` uses the quota of the limiter.
     assert!(alice.check().is_allowed());
     assert_eq!(limiter.forget_quotas(), 1);
     clock.set(Timestamp::from_secs(102));

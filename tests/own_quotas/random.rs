@@ -9,7 +9,7 @@ use super::{SECOND, START, limiter, quota};
 
 const KEYS: u64 = 3;
 
-/// Chosen rates: some are equal, some nearly equal and some far apart.
+/// These rates were chosen by hand: some are equal, some nearly equal and some far apart.
 const NAMED: [Rate; 9] = [
     Rate::new(30, 30, 30),
     Rate::new(30, 60, 30),
@@ -29,7 +29,7 @@ pub(crate) fn rates() -> impl Strategy<Value = Rate> {
     prop_oneof![(0..NAMED.len()).prop_map(|n| NAMED[n]), any]
 }
 
-/// Several rates. The first is that of the limiter, for keys without a quota of their own.
+/// Several rates. The first is the limiter's own, for keys whose requests bring no quota.
 pub(crate) fn several() -> impl Strategy<Value = Vec<Rate>> {
     prop::collection::vec(rates(), 2..=6)
 }
@@ -38,7 +38,7 @@ pub(crate) fn several() -> impl Strategy<Value = Vec<Rate>> {
 enum Action {
     Advance(u64),
     Ask(Wish),
-    /// A request under a quota that does not fit in the words.
+    /// Makes a request under a quota that does not fit in the table's words.
     AskTooLarge,
     Refund {
         nth: usize,
@@ -95,7 +95,7 @@ struct Run {
     permits: Vec<Vec<(Permit, Charge)>>,
 }
 
-/// Asks the limiter for a wish: gives the admitted units, and the permit.
+/// Makes the call that a wish describes. Returns the admitted units, and the permit.
 fn ask(entry: &Entry<'_>, wish: Wish) -> (Option<u64>, Option<Permit>) {
     let permit = match wish {
         Wish::Check(cost) => entry.check_n(cost).into_result().ok(),
@@ -170,7 +170,7 @@ impl Run {
             Action::Settle { nth, used } if !permits.is_empty() => {
                 let (permit, charge) = permits.remove(nth % permits.len());
                 if used < charge.units {
-                    // The rest is refunded by `settle`, which does not tell how much came back.
+                    // `settle` refunds the rest, but does not say how much came back.
                     let unused = charge.units - used;
                     let left = entry.peek(0).remaining();
                     assert_eq!(entry.settle(permit, used), 0);
@@ -226,7 +226,7 @@ fn a_limiter_that_counts_a_key_apart_in_each_quota_is_told_from_the_reference() 
         assert_eq!(answer.is_ok(), rate == rates[0]);
     }
     // All 30 units are owed, so a denial is right. In 2.05 s two units drain at 1 a second, the faster of the two
-    // rates: then the limiter may not deny 2 units, and may not admit 3.
+    // rates. After that the limiter must not deny 2 units, and must not admit 3.
     assert!(reference.follow(&mut since, rates[1], Wish::Check(1), None).is_ok());
     reference.advance(2 * SECOND + SECOND / 20);
     assert!(reference.follow(&mut since, rates[0], Wish::Check(2), None).is_err());
@@ -234,14 +234,15 @@ fn a_limiter_that_counts_a_key_apart_in_each_quota_is_told_from_the_reference() 
     assert!(reference.follow(&mut since, rates[0], Wish::Check(2), Some(2)).is_ok());
 }
 
-/// If carrying a debt over gave a part of a tick back each time, those parts would add up to a unit.
+/// If each time a debt is carried over a part of a tick were given back, these parts would add up to a unit.
 #[test]
 fn a_key_that_is_used_up_for_long_and_goes_to_and_fro_gets_no_tick_back() {
     let rates = [Rate::new(30, 30, 30), Rate::new(31, 30, 30)];
     let mut run = Run::new(rates.to_vec());
     let mut admitted = 0;
     for n in 0..20_000 {
-        // A prime number of nanoseconds, a tenth of the time of a unit, so that the parts of a tick are all different.
+        // This is a prime number of nanoseconds, and a tenth of the time of a unit, so that the parts of a tick are all
+        // different.
         let advance = Action::Advance(100_000_007);
         let ask = |nth| Step { key: 0, nth, action: Action::Ask(Wish::Check(1)) };
         let before = run.permits[0].len();
@@ -250,6 +251,6 @@ fn a_key_that_is_used_up_for_long_and_goes_to_and_fro_gets_no_tick_back() {
         }
         admitted += run.permits[0].len() - before;
     }
-    // The burst of thirty, and from 2,000 to 2,067 units in as many seconds.
+    // The key is admitted its burst of thirty, and from 2,000 to 2,067 units in as many seconds.
     assert!((2_020..=2_097).contains(&admitted), "{admitted}");
 }

@@ -1,15 +1,16 @@
-//! One key under several quotas, followed exactly: the quota in which it is counted, and its debt in parts of a unit.
+//! One key under several quotas, followed exactly: the quota to which it belongs, and its debt in parts of a unit.
 //!
-//! The limiter rounds by less than a tick in three places: a reading of the clock, a debt that is carried over to
-//! another quota (upward), and a refund. So the debt is an interval, `least..=most`. Requests that the limiter admits
-//! must fit with the least debt; requests that it denies must not fit with the largest.
+//! The limiter rounds by less than a tick in three places: when it reads the clock, when it carries a debt over to
+//! another quota (upward), and when it refunds. So the reference keeps the debt as an interval, `least..=most`.
+//! Requests that the limiter admits must fit if the debt is the least, and requests that it denies must not fit if the
+//! debt is the most.
 
 use tollgate::Quota;
 
 use super::{SECOND, quota};
 
-/// The number of parts in a unit. Debts are whole numbers of parts, for periods that divide an hour and times in
-/// nanoseconds.
+/// The number of parts that make a unit. Debts are whole numbers of these parts, for periods that divide an hour and
+/// for times in nanoseconds.
 pub(crate) const UNIT: i128 = 3_600 * SECOND as i128;
 
 /// The coarsest tick of a table's word.
@@ -35,7 +36,7 @@ impl Rate {
         quota(self.count, self.period_s, self.burst)
     }
 
-    /// The parts that come back in a nanosecond.
+    /// The number of parts that come back in a nanosecond.
     pub(crate) fn per_ns(self) -> i128 {
         assert_eq!(3_600 % self.period_s, 0);
         i128::from(self.count * (3_600 / self.period_s))
@@ -54,12 +55,12 @@ impl Rate {
     }
 }
 
-/// A call on the limiter: a request that may be denied, or a charge that is never denied.
+/// A wish is a call on the limiter: a request that may be denied, or a charge that is never denied.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wish {
     Check(u64),
     UpTo(u64),
-    /// A number of units, and the most nanoseconds to wait for them.
+    /// A number of units, and how many nanoseconds to wait for them at most.
     Reserve(u64, u64),
     Charge(u64),
 }
@@ -67,8 +68,8 @@ pub(crate) enum Wish {
 /// The units that the limiter admitted for a wish, or `None` if it denied the wish.
 pub(crate) type Answer = Option<u64>;
 
-/// The latest instant at which any key may have come to another quota. A permit from before it may be void, since keys
-/// share marks.
+/// The latest instant at which any key may have moved to another quota. An older permit may be void, even if its own
+/// key did not move, because keys share marks.
 #[derive(Debug, Default)]
 pub(crate) struct Since {
     any_ns: Option<u64>,
@@ -101,12 +102,12 @@ fn units_up(parts: i128) -> u64 {
 impl State {
     fn advance(&mut self, ns: u64) {
         let drained = self.rate.drained(ns);
-        // An idle word is read as if it had become idle up to a tick ago.
+        // An idle word may be read as if it had become idle up to a tick ago.
         self.least = (self.least - drained).max(-TICK);
         self.most = (self.most - drained).max(0);
     }
 
-    /// The same debt under another quota.
+    /// The state with its debt carried over to another quota.
     fn carried(self, rate: Rate) -> Self {
         if rate == self.rate {
             return self;
@@ -119,16 +120,15 @@ impl State {
         Self { least: self.least + cost, most: self.most + cost, ..self }
     }
 
-    /// The states that may follow from an answer; none if the answer is wrong.
+    /// The states that can follow from an answer. There are none if the answer is wrong.
     fn after(self, rate: Rate, wish: Wish, answer: Answer) -> Vec<Self> {
         let to = self.carried(rate);
         let is_other = rate != self.rate;
         let mut states = Vec::new();
-        // A word of the quota holds at most twice the burst.
+        // A word under the new quota holds at most twice the burst.
         let room = 2 * rate.burst();
         states.extend(to.decided(self, rate, wish, answer, room));
-        // If the debt has no room there, the key stays in its own quota, and is decided by the burst of the quota that
-        // was asked for.
+        // If the debt does not fit in it, the key stays in its own quota, and the burst of the requested quota decides.
         if is_other && to.most > room {
             let own = 2 * self.rate.burst();
             states.extend(self.decided(self, rate, wish, answer, own));
@@ -178,7 +178,7 @@ impl State {
         Some(match (wish, answer) {
             (_, Some(units)) if units > 0 => self.charged(units),
             (_, Some(_)) => old,
-            // A cost above the burst never fits, and changes nothing; neither does a request for 0 units.
+            // A cost above the burst never fits and changes nothing. A request for 0 units changes nothing either.
             (Wish::Check(cost), None) if cost > asked.burst => old,
             (Wish::Check(0) | Wish::UpTo(0) | Wish::Reserve(0, _), None) => old,
             (_, None) if self.rate.is_faster(old.rate) => self,
@@ -186,7 +186,7 @@ impl State {
         })
     }
 
-    /// The least and the most parts of a charge that are worth giving back.
+    /// How much of a charge can be given back, in parts: the least and the most.
     fn worth(self, charge: Charge, now_ns: u64) -> [i128; 2] {
         let undrained =
             i128::from(charge.units) * UNIT - charge.rate.drained(now_ns - charge.at_ns);
@@ -200,7 +200,7 @@ impl State {
         Self { least: (self.least - most).max(-TICK), most: self.most - least, ..self }
     }
 
-    /// The state after `back` units came back for a charge, or `None` if the charge is not worth that many.
+    /// The state after `back` units of a charge were given back, or `None` if that number is wrong.
     fn refunded(self, charge: Charge, now_ns: u64, back: u64) -> Option<Self> {
         let worth = self.worth(charge, now_ns);
         let [least, most] = worth.map(units_up);
@@ -219,12 +219,12 @@ impl State {
     }
 }
 
-/// One key. If rounding leaves open whether its debt was carried over, it is in one of several states.
+/// One key. If rounding leaves open whether its debt was carried over, it has several possible states.
 #[derive(Debug)]
 pub(crate) struct Key {
     states: Vec<State>,
     now_ns: u64,
-    /// The latest instant at which the key surely came to a faster quota.
+    /// The latest instant at which the key certainly moved to a faster quota.
     sooner_ns: Option<u64>,
 }
 
@@ -238,7 +238,7 @@ impl Key {
         self.states.iter_mut().for_each(|state| state.advance(passed));
     }
 
-    /// Follows an answer; if it is wrong, the error says which answers were possible.
+    /// Follows an answer. If the answer is wrong, the error says which answers were possible.
     pub(crate) fn follow(
         &mut self,
         since: &mut Since,
@@ -256,11 +256,11 @@ impl Key {
         if before.iter().any(|state| state.rate != rate) {
             since.any_ns = Some(self.now_ns);
         }
-        // A key that owes nothing may have been forgotten: then it is a new key, and no debt is carried over.
+        // A key that owes nothing may have been forgotten. Then it counts as a new key, and no debt is carried over.
         let comes_sooner = |state: &State| {
             rate.is_faster(state.rate) && state.least > 0 && state.most <= 2 * rate.burst()
         };
-        // A charge for which there is no room writes nothing.
+        // A charge that has no room writes nothing.
         if is_written && answer != Some(0) && before.iter().all(comes_sooner) {
             self.sooner_ns = Some(self.now_ns);
         }
@@ -283,11 +283,11 @@ impl Key {
     ) -> Result<(), String> {
         let now_ns = self.now_ns;
         let next = self.states.iter().flat_map(|&state| {
-            // Two quotas of equal rate and burst are the same, whichever numbers they were made of.
+            // Two quotas with the same rate and burst are the same, whatever numbers they were made from.
             let is_own = state.rate.per_ns() == charge.rate.per_ns()
                 && state.rate.burst == charge.rate.burst;
-            // The instant is kept to 16 microseconds, and the charge with which the key came to the quota can be given
-            // back.
+            // The instant is stored to 16 microseconds, and the charge with which the key moved to the quota can itself
+            // be given back.
             let may =
                 is_own && self.sooner_ns.is_none_or(|sooner_ns| charge.at_ns + 16_384 > sooner_ns);
             let is_later = since.any_ns.is_none_or(|any_ns| charge.at_ns > any_ns + 16_384);
@@ -300,7 +300,7 @@ impl Key {
         self.settle(next, || format!("refund of {charge:?}: {back}"))
     }
 
-    /// A refund of which the limiter does not say how many units came back.
+    /// Follows a refund for which the limiter does not say how many units came back.
     pub(crate) fn refund_untold(&mut self, charge: Charge) {
         for state in &mut self.states {
             let [_, most] = state.worth(charge, self.now_ns);

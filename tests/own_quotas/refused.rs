@@ -1,4 +1,4 @@
-//! Quotas and calls that are refused, and the error messages.
+//! Quotas and calls that are refused, with their error messages.
 
 use tollgate::{
     BuildError, ChangeError, KeyedLimiter, Limiter, ManualClock, Quota, SnapshotError, WhenFull,

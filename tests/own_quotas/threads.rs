@@ -1,4 +1,4 @@
-//! Real threads and the real clock; each admission is audited afterwards.
+//! Keys with their own quotas, on real threads and with the real clock. Each admission is audited at the end.
 
 use std::thread;
 
@@ -12,7 +12,7 @@ const THREADS: u64 = 4;
 const REQUESTS: u64 = 60_000;
 const KEYS: u64 = 4;
 
-/// Rates from slow to fast; the fastest does not have the largest burst.
+/// Rates from slow to fast. The fastest does not have the largest burst.
 const RATES: [Rate; 5] = [
     Rate::new(400, 1, 60),
     Rate::new(2_000, 1, 10),
@@ -39,8 +39,8 @@ impl Random {
     }
 }
 
-/// The most by which each key exceeds its bound, after four threads have asked for `key_of(key, rate)` under the rates.
-/// `beside` is called until they have ended.
+/// Runs four threads that ask for `key_of(key, rate)` under the rates. Returns the largest amount by which each key
+/// exceeds its bound. Calls `beside` until the threads have ended.
 fn excesses(
     limiter: &KeyedLimiter<u64>,
     key_of: impl Fn(u64, usize) -> u64 + Sync,
@@ -56,7 +56,7 @@ fn excesses(
             let cost = 1 + random.below(3);
             let entry = match limiter.entry(&key_of(key, nth)).under(RATES[nth].quota()) {
                 Ok(entry) => entry,
-                // The other thread has brought so many quotas that there is no place now.
+                // The other thread has brought so many quotas that no place is free now.
                 Err(error) => {
                     assert!(
                         matches!(error, ChangeError::TooManyQuotas { .. } | ChangeError::Busy),
@@ -103,7 +103,7 @@ fn the_bound_holds_while_threads_ask_under_different_quotas_and_quotas_come_and_
         |key, _| key,
         || {
             let new = quota(400 + random.below(19_000), 1, 1 + random.below(60));
-            // On the keys of the other threads this thread never charges; on other keys it does, and they are soon idle
+            // This thread never charges the keys of the other threads. It does charge other keys, which are soon idle
             // again.
             if let Ok(entry) = limiter.entry(&random.below(KEYS)).under(new) {
                 let _ = entry.check_n(61);

@@ -1,4 +1,4 @@
-//! Keys with quotas of their own, asked together with other limits in one request.
+//! Requests that name a key with its own quota together with other limits.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn beside_a_limit_that_denies_nothing_is_taken() {
     assert_eq!(own.peek(0).remaining(), 15);
 }
 
-/// The second charge of a limit that is named twice is denied only after the first was charged.
+/// A request that names a limit twice is denied by the second charge only after the first was made.
 #[test]
 fn what_was_charged_before_a_denial_is_undone() {
     let (limiter, clock) = started(slow());

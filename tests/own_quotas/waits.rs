@@ -1,4 +1,4 @@
-//! The wait that a denial tells: after that wait the request is admitted, and not a nanosecond earlier.
+//! The wait in a denial: after that wait the request is admitted, and not a nanosecond earlier.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ fn wait(decision: &Decision) -> Duration {
     decision.retry_after().unwrap_or_else(|| panic!("{decision:?}"))
 }
 
-/// A key that owes thirty units under the first quota, and is asked for `cost` units under the second quota a while
-/// later.
+/// A key that owes thirty units under the first quota. A while later a request for `cost` units comes under the second
+/// quota.
 struct Case {
     limiter: KeyedLimiter<u64>,
     clock: ManualClock,
@@ -68,8 +68,8 @@ fn under_a_faster_quota_the_wait_is_told_by_its_rate() {
     }
 }
 
-/// When the request is admitted, the debt is carried over to the new quota, which rounds it up by less than a tick of
-/// that quota. So the request may be denied once more, with a wait of less than that tick.
+/// When the request is admitted, the debt is carried over to the new quota. This rounds the debt up by less than a tick
+/// of the new quota. So the request may be denied once more, with a wait of less than that tick.
 #[test]
 fn under_a_slower_quota_the_wait_is_told_by_the_rate_of_the_old_one_to_a_tick() {
     for slower in [quota(30, 60, 30), quota(5, 3_600, 17), quota(29, 30, 20)] {
@@ -122,7 +122,7 @@ fn a_cost_above_the_burst_never_fits() {
     let case = Case::new([quota(30, 30, 30), quota(20, 1, 17)], LATER[0]);
     let denied = case.entry().check_n(18);
     assert_eq!((denied.is_denied(), denied.retry_after()), (true, None));
-    // A denial changes nothing: the key is still counted in the old quota.
+    // A denial changes nothing, so the key still belongs to the old quota.
     case.clock.advance(Duration::from_secs(10));
     assert_eq!(case.limiter.entry(&7).under(quota(30, 30, 30)).unwrap().peek(0).remaining(), 10);
 }

@@ -1,4 +1,4 @@
-//! Building a sketch: its sizes, its errors, and its figures about itself.
+//! Building a sketch: its sizes, its errors, and the figures that it reports about itself.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn sizes_that_cannot_be_are_refused_by_name() {
         );
         assert_eq!(said(SketchSize::for_load(live_keys, refused_one_in)), expected);
     }
-    // Even the finest target is met: 8 rows of 256 cells for one key.
+    // Even the strictest target can be met: with 8 rows of 256 cells for one key.
     let finest = SketchSize::for_load(1, u64::MAX).unwrap();
     assert_eq!((finest.rows(), finest.cells_per_row()), (8, 256));
 }
@@ -49,7 +49,7 @@ fn the_rows_of_a_load_are_those_of_the_formula() {
         let size = SketchSize::for_load(1_000, one_in).unwrap();
         (size.rows(), size.cells_per_row())
     };
-    // The formulas: the least d for which 4^d >= m, and w = n * m^(1/d), rounded up.
+    // These are the formulas: d is the least number for which 4^d >= m, and w = n * m^(1/d), rounded up.
     assert_eq!(size(2), (1, 2_000));
     assert_eq!(size(4), (1, 4_000));
     assert_eq!(size(5), (2, 2_237));

@@ -1,5 +1,5 @@
-//! A sketch never gives a key more than its quota, refuses no larger share of its load than it says, and keeps the size
-//! that it was built with.
+//! A sketch never gives a key more than its quota, refuses no larger share of requests than it says, and keeps the size
+//! with which it was built.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -14,7 +14,7 @@ use ahash::RandomState;
 use common::policy;
 use tollgate::{ManualClock, Policy, SketchLimiter, SketchSize, Timestamp};
 
-/// The number of keys of one burst.
+/// The number of keys that ask in one burst.
 const KEYS: u64 = 8;
 
 fn sketch(policy: Policy, size: SketchSize) -> SketchLimiter<u64> {
@@ -26,7 +26,7 @@ fn small(rows: usize, cells_per_row: usize) -> SketchSize {
     SketchSize::new(rows, cells_per_row).unwrap()
 }
 
-/// How many of these keys are refused their first unit.
+/// The number of these keys that are refused their first unit.
 fn refused(sketch: &SketchLimiter<u64>, keys: std::ops::Range<u64>, now: Timestamp) -> u64 {
     keys.map(|key| u64::from(!sketch.entry(&key).at(now).check().is_allowed())).sum()
 }
@@ -47,8 +47,8 @@ fn the_target_is_met_where_each_key_takes_all_of_its_window() {
     }
 }
 
-/// A steady stream of new keys. Each key is live for a second after its one request, and `live` of them are live at
-/// once. Returns how many of the last million keys are refused.
+/// Makes a steady stream of new keys. Each key is live for a second after its one request, and `live` of them are live
+/// at once. Returns how many of the last million keys were refused.
 fn refused_of_a_steady_stream(size: SketchSize, live: u64) -> u64 {
     let sketch = sketch(policy("gcra 1/s burst 1"), size);
     let at = |n: u64| Timestamp::from_nanos(n * 1_000_000_000 / live);
@@ -71,7 +71,7 @@ fn the_target_is_met_where_a_cell_drains_one_key_after_the_other() {
 
 #[test]
 fn a_load_above_the_stated_one_misses_the_target() {
-    // A control: if keys were never refused, the tests above would pass for any formula.
+    // This is a control: if keys were never refused, the tests above would pass for any formula.
     let size = SketchSize::for_load(2_000, 1_000).unwrap();
     let refused = refused_of_a_steady_stream(size, 6_000);
     assert!(refused > 10 * 1_000, "{refused}");
@@ -79,8 +79,8 @@ fn a_load_above_the_stated_one_misses_the_target() {
 
 #[test]
 fn keys_that_use_little_of_a_large_burst_are_hardly_ever_refused() {
-    // All keys are live all the time and use a twentieth of their burst each. There are ten times as many as the sketch
-    // is sized for.
+    // All keys are live all the time, and each uses a twentieth of its burst. There are ten times as many keys as the
+    // sketch is sized for.
     let sketch = sketch(policy("gcra 20/m"), SketchSize::for_load(1_000, 1_000).unwrap());
     let minute = |n: u64| Timestamp::from_secs(60 * n);
     let refused: u64 = (1..20).map(|n| refused(&sketch, 0..10_000, minute(n))).sum();
@@ -118,7 +118,7 @@ fn a_flood_takes_no_memory_and_frees_no_key() {
             }
         }
         assert_eq!(sketch.size().bytes(), 32_000);
-        // Two hours after the flood no key is refused because of it.
+        // Two hours after the flood it causes no refusal any more.
         let after = Timestamp::from_secs(start + 300 + 7_200);
         assert!((0..1_000).all(|key| sketch.entry(&key).at(after).peek(10).is_allowed()), "{text}");
     }
@@ -135,15 +135,15 @@ fn one_clock_that_is_a_day_ahead_shuts_no_other_key_out() {
         }
         let others = (1_000..2_000).filter(|key| sketch.entry(key).at(now).check().is_allowed());
         assert_eq!(others.count(), 1_000, "{text}");
-        // A key that has used up its limit stays used up: under GCRA it has to wait, and in a window it is counted in
-        // its current window.
+        // The key has used up its limit. Under GCRA it has to wait, and in a window it stays used up until the window
+        // ends.
         assert!(!sketch.entry(&0).at(now).check().is_allowed(), "{text}");
     }
 }
 
 #[test]
 fn a_late_request_counts_in_the_earliest_window_of_its_cells() {
-    // One row of one cell: all keys share it, so the window is turned for all of them.
+    // In a sketch of one row with one cell all keys share the cell, so a new window begins for all of them.
     let sketch = sketch(policy("fixed-window 2/m"), small(1, 1));
     let [now, late] = [120, 119].map(Timestamp::from_secs);
     assert!(sketch.entry(&1).at(now).check().is_allowed());
@@ -154,8 +154,8 @@ fn a_late_request_counts_in_the_earliest_window_of_its_cells() {
 
 #[test]
 fn a_cost_of_nothing_waits_for_the_row_that_it_fits_first() {
-    // Other keys fill the rows of a key in different windows, so a sliding window may hold more than its limit. The
-    // property test above found this case, as a wait that was too short.
+    // Other keys fill a key's cells in different windows, so a sliding window may hold more than its limit. The
+    // property test above found this case when a wait was too short.
     let sketch = sketch(policy("sliding-window 2/s exact"), small(2, 2));
     let mut waited = 0;
     for n in 0..4_000_u64 {

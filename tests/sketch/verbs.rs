@@ -1,4 +1,4 @@
-//! `take_up_to`, and charges into debt: the least loaded cell of a key decides, and all its cells are charged.
+//! `take_up_to`, and charges into debt: a key's least loaded cell decides, and all its cells are charged.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -26,7 +26,7 @@ fn as_much_as_fits_is_taken_from_all_cells_of_a_key() {
         assert_eq!(entry.take_up_to(u64::MAX).into_result().unwrap().cost(), limit - 3, "{text}");
         let denial = entry.take_up_to(7).into_result().unwrap_err();
         assert_eq!(denial.cost(), 1, "{text}");
-        // Every cell was charged: a cell that was left out would admit now.
+        // Every cell was charged, because a cell that was left out would admit this request.
         assert!(!entry.check().is_allowed(), "{text}");
         assert!(entry.is_live());
         assert!(sketch.entry(&2).at(NOW).check().is_allowed());
@@ -61,8 +61,8 @@ fn a_window_is_charged_what_fits() {
     }
 }
 
-/// At one instant nothing drains. Exactly 10,000 units are taken, however many threads take at once: a thread that
-/// loses its last step looks again, so no unit is left.
+/// At one instant nothing drains. Exactly 10,000 units are taken, however many threads take units at once. A thread
+/// that loses its last step looks again, so no unit is left over.
 #[test]
 fn threads_that_take_what_fits_take_the_whole_burst_and_no_more() {
     let sketch = sketch(policy("gcra 1/h burst 10000"), small(3, 1_000));

@@ -1,4 +1,4 @@
-//! `soft` and `count-denied` in a log: of one limit, and of a key.
+//! The options `soft` and `count-denied` in a sliding log, for a single limit and for a key.
 
 use std::thread;
 use std::time::Duration;
@@ -30,7 +30,7 @@ impl Both {
         [self.log.entry().at(now), self.keyed.entry("alice").at(now)]
     }
 
-    /// Asks both, checks that they agree, and gives their answer.
+    /// Asks both logs, checks that they agree, and returns their answer.
     fn ask(&self, now: Timestamp, ask: impl Fn(Entry<'_>) -> Decision) -> Decision {
         let [decision, keyed] = self.entries(now).map(ask);
         assert_eq!(everything(&keyed), everything(&decision), "at {now:?}");
@@ -69,7 +69,7 @@ fn example_06_denied_requests_in_the_log_change_nothing_there() {
 fn a_client_that_keeps_asking_is_kept_out_while_denials_count() {
     let times = "0:00 0:20 0:30 0:50 1:20 1:40 2:10 2:50 3:40";
     assert_eq!(Both::new("sliding-log 2/m").decisions(times), "AADDAAD".to_owned() + "AA");
-    // At 0:50 the log holds 0:30 and 0:50, at 1:20 it holds 0:50 and 1:20, and so on: two in every minute.
+    // At 0:50 the log holds 0:30 and 0:50, at 1:20 it holds 0:50 and 1:20, and so on. So it admits two in every minute.
     let counted = Both::new("sliding-log 2/m count-denied").decisions(times);
     assert_eq!(counted, "AADDDDDDA".replace("DDDDDDA", "DDDDDAA"));
 }
@@ -105,19 +105,20 @@ fn each_verb_records_its_denial_once() {
         millis + u64::try_from(wait_ms(&peek)).unwrap()
     };
     assert_eq!(wait(10_100), 11_000, "a question records nothing");
-    // A cost that never fits records nothing either, nor does a cost of 0.
+    // A cost that never fits records nothing, and neither does a cost of 0.
     assert!(!both.check(3, 10_100).is_allowed());
     assert_eq!(wait(10_100), 11_000);
-    // A denied `take_up_to` is recorded as one unit: the other slot stays.
+    // A denied `take_up_to` is recorded as one unit, so the other slot stays as it is.
     assert!(!both.ask(Timestamp::from_millis(10_200), |entry| entry.take_up_to(9)).is_allowed());
     let peek = both.ask(Timestamp::from_millis(10_200), |entry| entry.peek(1));
     assert_eq!((wait_ms(&peek), wait(10_200)), (800, 11_200));
-    // A place that would come too late is denied and recorded.
+    // A reservation whose place would come too late is denied and recorded.
     for entry in both.entries(Timestamp::from_millis(10_300)) {
         assert!(entry.reserve(1, Duration::from_millis(1)).is_err());
     }
     assert_eq!(wait(10_300), 11_300);
-    // If this log denies a request under several limits, it records the request once, whichever limit is asked first.
+    // If this log denies a request under several limits, the log records the request once, whichever limit is asked
+    // first.
     for limit in both.entries(Timestamp::from_millis(10_400)) {
         let free = Limiter::builder(Quota::per_second(9)).clock(ManualClock::new()).build();
         let other = free.entry().at(Timestamp::from_millis(10_400));
@@ -137,7 +138,7 @@ fn a_flood_of_denials_is_recorded_once_for_each_unit_in_a_thousandth_of_the_wind
     let both = Both::new("sliding-log 2/s count-denied");
     let at = |after_ns: u64| Timestamp::from_nanos(10_000_000_000 + after_ns);
     assert!(both.ask(at(0), |entry| entry.check_n(2)).is_allowed());
-    // The times, in microseconds, at which one unit is free, and at which both are.
+    // The times, in microseconds, at which one unit is free, and at which both units are free.
     let denied = |cost, after_ns| {
         assert!(!both.ask(at(after_ns), |entry| entry.check_n(cost)).is_allowed());
         [1, 2].map(|cost| {
@@ -162,7 +163,7 @@ fn a_refund_of_what_has_left_the_ring_gives_nothing_back() {
     let both = Both::new("sliding-log 2/s count-denied");
     let now = Timestamp::from_secs(10);
     let permits = both.entries(now).map(|entry| entry.check_n(2).into_result().unwrap());
-    // One denied unit replaces one of the two.
+    // One denied unit takes the place of one of the two units.
     assert!(!both.check(1, 10_400).is_allowed());
     let later = Timestamp::from_millis(10_500);
     for (entry, permit) in both.entries(later).into_iter().zip(permits) {
@@ -179,10 +180,10 @@ fn a_late_denial_is_recorded_at_its_own_time_or_not_at_all() {
     let both = Both::new("sliding-log 2/s count-denied");
     assert!(both.check(1, 10_000).is_allowed());
     assert!(both.check(1, 10_800).is_allowed());
-    // These denials are older than both units: the newest two stay.
+    // These denials are older than both units, so the two units, which are newer, stay.
     assert!(!both.check(1, 9_900).is_allowed());
     assert_eq!(wait_ms(&both.check(1, 0)), 11_000);
-    // This denial lies between the two units: it replaces the older one.
+    // This denial lies between the two units, so it takes the place of the older one.
     assert!(!both.check(2, 10_400).is_allowed());
     let peek = both.ask(Timestamp::from_millis(10_900), |entry| entry.peek(1));
     assert_eq!(wait_ms(&peek), 500);
@@ -210,7 +211,8 @@ fn threads_that_are_denied_never_open_the_limit() {
         let ask = move |thread: u64| {
             let mut units = [0; 2];
             for n in 0..400 {
-                // Times go to and fro within a window. Some costs are 0, some never fit, and some are the whole limit.
+                // Times go back and forth within a window. Some costs are 0, some never fit, and some are the whole
+                // limit.
                 let now =
                     Timestamp::from_millis(4_000_000 + (n * 7_919 + thread * 104_729) % 900_000);
                 let cost = [1, 0, 3, 70, 71, u64::MAX, 2][((n + thread) % 7) as usize];
@@ -226,7 +228,7 @@ fn threads_that_are_denied_never_open_the_limit() {
             units.fold([0; 2], |[one, two], units| [one + units[0], two + units[1]])
         });
         assert!(units.iter().all(|units| (1..=70).contains(units)), "{text}: {units:?}");
-        // The log is free again a window after the last denial.
+        // The log is free again one window after the last denial.
         let last = Timestamp::from_millis(4_900_000 + 3_600_000);
         assert!(both.ask(last, |entry| entry.check_n(70)).is_allowed());
     }

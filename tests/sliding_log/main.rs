@@ -1,9 +1,9 @@
-//! Sliding logs, single and keyed: their examples and their bound. `crates/model` compares them with the reference
-//! model.
+//! Sliding logs, single and keyed: their worked examples and their bound. `crates/model` compares them with the
+//! reference model.
 //!
-//! V9 to V11 are the vectors of another implementation (`limits`, from its documentation and its tests). It keeps an
-//! entry whose age equals the window; Tollgate does not. The window is `(now - W, now]`, half-open like all windows
-//! here, and a request after a wait of exactly `retry_after` is admitted.
+//! V9 to V11 are test vectors of another implementation, `limits`, from its documentation and its tests. `limits` still
+//! counts an entry whose age equals the window; Tollgate does not. Tollgate's window is `(now - W, now]`, half-open
+//! like all windows here, and a request after a wait of exactly `retry_after` is admitted.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -46,8 +46,8 @@ fn told(decision: &Decision) -> Told {
     (decision.is_allowed(), decision.remaining(), decision.reset_after(), wait)
 }
 
-/// The decisions of requests in the order of their times, as A (allowed) and D (denied). A single log and a keyed log
-/// give the same answers.
+/// The decisions on requests in the order of their times, as A (allowed) and D (denied). A single log and a keyed log
+/// must give the same answers.
 fn decisions(quota: Quota, requests: &[Request]) -> String {
     let (log, keyed) = (log(quota), keyed(quota, 10));
     let decide = |&(now_ns, cost): &Request| {
@@ -108,8 +108,8 @@ fn v10_ten_in_two_seconds_by_the_tests_of_limits() {
     assert!(!log.entry().at(instant("1.9")).peek(2).is_allowed());
     assert!(!check(2, "1.9").is_allowed());
     assert!(check(1, "1.9").is_allowed());
-    // This is exactly two seconds after the five units: they have left the window. In `limits` they leave it a moment
-    // later.
+    // This is exactly two seconds after the five units, which have left the window. In `limits` they would leave it a
+    // moment later.
     for _ in 0..5 {
         assert!(check(1, "2.1").is_allowed());
     }
@@ -145,7 +145,7 @@ fn a_half_open_window_holds_the_limit_and_a_closed_one_twice_that() {
     };
     assert_eq!(admitted(0).count(), 7);
     assert_eq!(admitted(999).count(), 0);
-    // [0, 1 s] holds 14 units: its ends are a window apart.
+    // [0, 1 s] contains 14 units, because its ends are exactly one window apart.
     assert_eq!(admitted(1_000).count(), 7);
 }
 
@@ -162,7 +162,8 @@ fn a_wait_for_several_units_ends_when_the_last_of_them_is_free() {
         }
         let now = Timestamp::from_secs(40);
         for cost in 1..=limit {
-            // `cost` units fit when the unit that was taken as number `cost` comes back, a minute after it was taken.
+            // `cost` units fit when the unit that was taken as number `cost` comes back, which is a minute after it was
+            // taken.
             let wait = Duration::from_millis(60_000 - 40_000 + 100 * (cost - 1));
             for decision in
                 [log.entry().at(now).check_n(cost), keyed.entry(&1).at(now).check_n(cost)]
@@ -255,8 +256,8 @@ fn a_log_per_key_lives_in_memory_fixed_at_construction() {
     let allocations = measure(|| table = Some(keyed(quota, 10_000)));
     let bytes = table.unwrap().stats().bytes;
     let clock = measure(|| drop(ManualClock::new())).bytes_total;
-    // Besides the memory that `stats` tells, the table allocates only the object that owns the huge pages, if those are
-    // asked for.
+    // Besides the memory that `stats` reports, the table allocates only the object that owns the huge pages, if huge
+    // pages were requested.
     let besides = allocations.bytes_total - bytes as u64 - clock;
     assert!(besides < 100, "{besides}");
     assert!(bytes <= 10_000 * 162, "{bytes}");
@@ -278,7 +279,7 @@ fn a_full_table_denies_new_keys_and_evicts_none() {
         assert_eq!(denial.retry_after(), Some(Duration::from_secs(1)), "{key}");
         assert_eq!(denial.remaining(), 0);
     }
-    // All keys are idle: each newcomer takes the entry of an idle key.
+    // All keys are idle, so each new key takes the entry of an idle key.
     let then = start + Duration::from_secs(60);
     assert_eq!((200..300).filter(|key| table.entry(key).at(then).check().is_allowed()).count(), 14);
 }
@@ -293,7 +294,7 @@ fn a_key_that_was_forgotten_begins_where_its_units_were_free() {
     let others =
         (200..300).filter(|key| table.entry(key).at(Timestamp::from_secs(12)).check().is_allowed());
     assert_eq!(others.count(), 14);
-    // When those keys are idle, the first keys come back with old times. They were charged 2 units at 10 s.
+    // When these other keys are idle, the first keys come back with old times. They were charged 2 units at 10 s.
     for key in spent {
         let late = Timestamp::from_millis(10_500);
         let denial = table.entry(&key).at(late).check().into_result().unwrap_err();
@@ -322,8 +323,8 @@ fn threads_share_one_log() {
             let threads: Vec<_> = (0..4).map(|thread| scope.spawn(move || ask(thread))).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
-        // The threads asked for many times the limit. Its last units are taken by requests for one unit, which are
-        // admitted while any is left.
+        // The threads asked for many times the limit. The last units of the limit are taken by requests for one unit,
+        // which are admitted as long as any unit is left.
         assert_eq!(units.iter().map(|units| units.0).sum::<u64>(), limit);
         assert_eq!(units.iter().map(|units| units.1).sum::<u64>(), limit);
     }

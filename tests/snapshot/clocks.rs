@@ -1,8 +1,8 @@
 //! The time between two processes: a restored clock goes on by the time that has passed on the wall clock, never by
 //! more.
 //!
-//! A monotonic clock is read a little later than it was set, so its reading only has to be within a minute. Charges are
-//! checked at exact times.
+//! A monotonic clock is read a little later than it was set, so its reading is only checked to within a minute. Charges
+//! are checked at exact times.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -14,8 +14,8 @@ use crate::file::at_wall;
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// Takes a snapshot at this wall time, and restores it now. Gives the reading of the clock at the snapshot, and the
-/// reading of the restored clock.
+/// Takes a snapshot at this wall time, and restores it now. Returns the reading of the clock at the snapshot, and that
+/// of the restored clock.
 fn readings(clock: fn() -> Clock, saved: SystemTime) -> [Timestamp; 2] {
     let policy = policy("fixed-window 1/h");
     let (table, limit) = (
@@ -48,7 +48,7 @@ fn a_monotonic_clock_goes_on_by_what_the_wall_clock_says() {
 
 #[test]
 fn row_35_no_time_has_passed_if_the_wall_clock_went_backward_or_is_unknown() {
-    // The tests of `src/snapshot/mod.rs` cover a wall clock that is unknown at the restore.
+    // A wall clock that is unknown at the restore is tested in `src/snapshot/mod.rs`.
     let unset = UNIX_EPOCH + Duration::from_secs(30);
     for saved in [SystemTime::now() + 2 * HOUR, unset, UNIX_EPOCH] {
         for clock in [Clock::monotonic, Clock::system] {
@@ -60,8 +60,7 @@ fn row_35_no_time_has_passed_if_the_wall_clock_went_backward_or_is_unknown() {
 
 #[test]
 fn unix_time_is_the_wall_clocks_and_never_less_than_it_was() {
-    // This clock asks the system for the time itself; the wall time in the file is for clocks without an origin of
-    // their own.
+    // This clock asks the system for the time itself. The wall time in the file is for clocks without a fixed origin.
     let [before, after] = readings(Clock::unix, SystemTime::now() - 2 * HOUR);
     assert!(after >= before && is_about(after - before, Duration::ZERO));
     let policy = policy("gcra 1/h");
@@ -78,7 +77,7 @@ fn unix_time_is_the_wall_clocks_and_never_less_than_it_was() {
 fn what_has_drained_meanwhile_has_drained_to_the_nanosecond() {
     let policy = policy("gcra 2/h burst 4");
     let clock = ManualClock::new();
-    // An hour is a whole number of ticks: nothing is rounded.
+    // An hour is a whole number of ticks, so nothing is rounded.
     clock.set(Timestamp::from_secs(3_600));
     let table = KeyedLimiter::<str>::builder(policy).clock(clock.clone()).build(9).unwrap();
     assert!(table.check_n("alice", 4).is_allowed());
@@ -95,7 +94,7 @@ fn what_has_drained_meanwhile_has_drained_to_the_nanosecond() {
 
 #[test]
 fn windows_stay_on_their_grid() {
-    // Windows of 10 s are counted from the old clock's origin, however old the new process is.
+    // Windows of 10 s are counted from the old clock's origin, however long the new process has run.
     let policy = policy("fixed-window 5/10s");
     let start = || Clock::monotonic().resumed_at(Timestamp::from_secs(1_003));
     let table = KeyedLimiter::<str>::builder(policy).clock(start()).build(9).unwrap();

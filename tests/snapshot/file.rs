@@ -3,10 +3,10 @@
 use std::hash::{BuildHasher, Hasher};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The offset of the wall clock's reading.
+/// The offset in the file of the wall clock's reading.
 const WALL_AT: usize = 32;
 
-/// The offset of the first word.
+/// The offset in the file of the first word.
 pub(crate) const WORDS_AT: usize = 336;
 
 /// A wall time: `seconds` after a fixed time in 2026.
@@ -26,7 +26,7 @@ fn checksum(bytes: &[u8]) -> u64 {
     !rest
 }
 
-/// Writes both checksums again, after another part of the file was changed.
+/// Writes both checksums again after another part of the file was changed.
 pub(crate) fn seal(file: &mut [u8]) {
     let preamble = WORDS_AT - 8;
     let of_preamble = checksum(&file[..preamble]);
@@ -54,7 +54,7 @@ pub(crate) fn get(file: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(file[at..at + 8].try_into().unwrap())
 }
 
-/// A hash of numbers alone, by a definition that no library changes: the number times an odd factor.
+/// A hash of numbers alone that no update of a library can change: the number times an odd factor.
 #[derive(Clone, Copy)]
 pub(crate) struct Times(pub(crate) u64);
 

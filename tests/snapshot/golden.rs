@@ -1,5 +1,5 @@
 //! Two whole files, so that the format cannot change unnoticed. `docs/snapshot-format.md` explains each byte. If these
-//! files change, the format has a new version.
+//! files have to change, the format needs a new version number.
 //!
 //! The bytes are those of machines with 64-bit pointers, whether they fetch cache lines one by one or in pairs.
 

@@ -1,5 +1,5 @@
-//! Sliding logs in files: every slot is restored, files that no table has written are refused, and a restart admits no
-//! more.
+//! Sliding logs in snapshot files: every slot is restored, files that no table has written are refused, and a restart
+//! admits no additional units.
 
 use std::collections::HashMap;
 use std::thread;
@@ -13,7 +13,7 @@ use crate::file::{HASHER, Times, WORDS_AT, at_wall, get, put, seal, wall};
 const POLICY: &str = "sliding-log 3/m";
 
 type Table = KeyedLimiter<u64, Times>;
-/// Restores a file, and gives the error if the file is refused.
+/// Restores a file, and returns the error if the file is refused.
 type Restore = dyn Fn(&[u8]) -> Option<RestoreError>;
 
 fn clock() -> ManualClock {
@@ -61,7 +61,7 @@ fn damaged<T>(restored: Result<T, RestoreError>) -> String {
 
 #[test]
 fn a_restart_forgets_no_unit_of_a_log_and_admits_none_twice() {
-    // The first log has one row of slots, the second has several.
+    // The first log has one row of slots, and the second has several.
     for (text, limit) in [("sliding-log 10/m", 10), ("sliding-log 300/m", 300)] {
         let file = log_file(text, 95, limit - 3);
         assert_eq!(file.len() as u64, 344 + 8 * (1 + limit));
@@ -73,7 +73,7 @@ fn a_restart_forgets_no_unit_of_a_log_and_admits_none_twice() {
         assert_eq!(later.peek(1).remaining(), limit - 3);
     }
     let file = file_of(&table());
-    // Two shards, each with a floor and seven entries. An entry has a tag, a base and three slots.
+    // Two shards, each with a floor and seven entries. An entry consists of a tag, a base and three slots.
     assert_eq!(file.len(), 344 + 8 * 2 * (1 + 7 * 5));
     let restored = restore(&file).unwrap();
     assert_eq!(restored.stats().live, 5);
@@ -92,7 +92,7 @@ fn a_key_that_was_forgotten_before_a_restart_comes_back_no_earlier() {
         .build(8)
         .unwrap();
     assert!(table.entry(&1).at(Timestamp::from_secs(10)).check().is_allowed());
-    // Other keys take all entries when this key is idle.
+    // Other keys take all entries once this key is idle.
     for key in 100..200 {
         let _ = table.entry(&key).at(Timestamp::from_secs(11)).check();
     }
@@ -156,14 +156,14 @@ fn a_word_that_no_log_has_is_refused_by_its_place() {
     assert_eq!(told(entry(taken) + 32, 1 << 63), marked(entry(taken) + 32));
     assert!(told(entry(taken), 1).ends_with("it must be 0, or a tag alone, without a generation"));
     assert!(told(entry(vacant) + 16, 7).ends_with("it must be 0, since the entry is no key's"));
-    // The same key in another entry of its shard.
+    // Now the same key is in another entry of its shard.
     let tag = get(&file, entry(taken));
     let twin = told(entry(vacant), tag);
     assert!(
         twin.ends_with("it must be 0, since another entry further on has the same key"),
         "{twin}"
     );
-    // Any value of a slot is accepted: a slot is checked only by the time that it stands for.
+    // A slot may hold any bits, because only the time that they stand for is checked.
     let latest = restore(&sealed(&file, entry(taken) + 16, (1 << 63) - 1)).unwrap();
     assert_eq!(latest.stats().live, 5);
 }
@@ -178,7 +178,7 @@ fn a_file_of_another_policy_or_kind_is_refused() {
     assert!(matches!(restore(&file), Err(RestoreError::Mismatch(_))));
     let refused = Limiter::builder(policy(POLICY)).clock(Clock::unix()).restore(&file[..]);
     assert!(matches!(refused, Err(RestoreError::Mismatch(_))));
-    // A file whose length field promises a million slots, and which has three.
+    // A file whose length field promises a million slots, although it has three.
     let mut large = file;
     put(&mut large, 16, 344 + 8 * (1 + (1 << 20)));
     seal(&mut large);
@@ -189,8 +189,8 @@ fn a_file_of_another_policy_or_kind_is_refused() {
     );
 }
 
-/// Threads charge keys, which come and go, while snapshots are taken. Each snapshot can be restored. For each key it
-/// holds at least the units whose admission was known before the snapshot began, and at most the limit.
+/// Threads charge keys, which come and go, while snapshots are taken. Each snapshot can be restored. For each key a
+/// snapshot holds at least the units whose admission was known before the snapshot began, and at most the limit.
 #[test]
 fn a_snapshot_in_full_traffic_has_every_unit_that_was_told_before() {
     let text = "sliding-log 4/m";

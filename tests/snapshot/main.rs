@@ -1,5 +1,5 @@
-//! Snapshots: a restored limiter decides as the original would, a wrong file is refused whole, and a snapshot that is
-//! taken in full traffic loses no charge from before it.
+//! Snapshots: a restored limiter decides as the original would, a wrong file is refused as a whole, and a snapshot that
+//! is taken in full traffic loses no earlier charge.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 

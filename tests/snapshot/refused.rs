@@ -1,4 +1,4 @@
-//! Wrong files: each is refused whole, and the error names the mistake.
+//! Wrong files: each is refused as a whole, and the error names the mistake.
 
 use std::io::{self, Read};
 
@@ -16,14 +16,14 @@ const POLICY: &str = "gcra 1/m burst 3";
 
 type Table = KeyedLimiter<u64, Times>;
 
-/// The file of a small table of one shard, or two, with a few keys. The file is the same in every run.
+/// The file of a small table with a few keys, in one shard or two. The file is the same in every run.
 fn file() -> Vec<u8> {
     let table = KeyedLimiter::<u64>::builder(policy(POLICY))
         .clock(ManualClock::new())
         .hasher(HASHER)
         .build(1)
         .unwrap();
-    // Files with a spill are longer, and refused in the same way: see `tests/spill/kept.rs`.
+    // Files with a spill are longer, and are refused in the same way: see `tests/spill/kept.rs`.
     let table = table.when_full(WhenFull::Deny).unwrap();
     for key in 0..5 {
         assert!(table.entry(&key).at(Timestamp::from_secs(key)).check_n(1 + key % 3).is_allowed());
@@ -52,7 +52,7 @@ fn restore_limiter(file: &[u8]) -> Result<Limiter, RestoreError> {
     Limiter::builder(policy(POLICY)).clock(ManualClock::new()).restore(file)
 }
 
-/// Whether this error is the expected one for a file whose byte at `at` is wrong.
+/// True if this is the error to expect for a file whose byte at `at` is wrong.
 fn is_told(error: &RestoreError, at: usize) -> bool {
     match (at, error) {
         (0..8, RestoreError::Damaged(text)) => text.starts_with("the file begins with"),
@@ -134,7 +134,7 @@ fn something_else_than_a_snapshot_is_told_so_however_short() {
     }
 }
 
-/// The error of a file with another number in its preamble and a correct checksum.
+/// The error for a file with a different number in its preamble and a correct checksum.
 fn told(at: usize, number: u64) -> RestoreError {
     let mut file = file();
     put(&mut file, at, number);
@@ -215,7 +215,7 @@ fn sizes_that_do_not_fit_together_are_refused() {
 #[test]
 fn words_that_no_table_writes_are_refused_although_the_checksum_is_right() {
     let whole = file();
-    // The first eight of each 64 bytes are the header. Finds a live cell, and a vacant cell of the same shard.
+    // The header of a shard is the first eight of its 64 bytes. Finds a live cell, and a vacant cell of the same shard.
     let cells = |shard: usize| (1..8).map(move |nth| WORDS_AT + 64 * shard + 8 * nth);
     let of_shard = |shard: usize| {
         let live = cells(shard).find(|&at| get(&whole, at) != 0)?;
@@ -244,7 +244,7 @@ fn words_that_no_table_writes_are_refused_although_the_checksum_is_right() {
     let (told, first) = (damaged(restore(&file)), live.min(vacant));
     assert!(told.contains(&format!(" at byte {first} is no snapshot's; ")), "{told}");
     assert!(told.ends_with("vacant, since another word further on has the same key"), "{told}");
-    // A control: a vacant cell may hold the word of another key, and a header may hold a floor and a count.
+    // This is a control: a vacant cell may hold the word of another key, and a header may hold a floor and a count.
     let mut file = whole.clone();
     put(&mut file, vacant, get(&whole, live) ^ 1 << 61);
     put(&mut file, WORDS_AT, 7 << 52 | 1);
@@ -261,7 +261,7 @@ fn another_hasher_is_refused() {
             .restore(&file()[..]);
         assert!(mismatch(restored).starts_with("the hasher makes something else of the probe"));
     }
-    // A limiter with a hasher of its owner's: the hasher's seeds are not in the file.
+    // A limiter with a hasher that its owner provides, so the hasher's seeds are not in the file.
     let state = || RandomState::with_seeds(1, 0, 0, 0);
     let clock = ManualClock::new();
     let own = KeyedLimiter::<u64>::builder(policy(POLICY))
@@ -319,7 +319,7 @@ fn a_file_that_promises_much_and_has_little_costs_little() {
     assert!(allocations.bytes_max < 16_384, "{} bytes", allocations.bytes_max);
 }
 
-/// Gives one byte at a time, and fails at the end.
+/// Returns one byte at a time, and fails at the end.
 struct Broken<'f>(&'f [u8]);
 
 impl Read for Broken<'_> {

@@ -13,7 +13,7 @@ const KEYS: u64 = 12;
 /// A step of a random run.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// Time advances by this many thousandths of a period.
+    /// Advances the time by this many thousandths of a period.
     On(u64),
     /// A request that is `late` thousandths of a period late.
     Check { key: u64, cost: u64, late: u64 },
@@ -59,7 +59,7 @@ fn period_ns(policy: Policy) -> u64 {
     u64::try_from(policy.quota().period().as_nanos()).unwrap()
 }
 
-/// Advances the time, or gives the request and its `now`.
+/// Advances the time, or returns the request and its `now`.
 fn happen(step: Step, now_ns: &mut u64, period_ns: u64) -> Option<(u64, u64, Timestamp)> {
     match step {
         Step::On(thousandths) => {
@@ -123,7 +123,7 @@ proptest! {
         }
         let mut file = Vec::new();
         let saved = original.snapshot(&mut file).unwrap();
-        // The file has one word or, for a log, its cursor and its slots.
+        // The file of a limit has one word. The file of a log has its cursor and its slots.
         let is_log = policy.algorithm() == Algorithm::SlidingLog;
         let words = if is_log { 1 + slots(policy) } else { 1 };
         prop_assert_eq!((saved.bytes, file.len() as u64), (344 + 8 * words, 344 + 8 * words));
@@ -144,14 +144,14 @@ proptest! {
 fn a_table_of_many_shards_comes_back_whole() {
     let clock = ManualClock::new();
     let policy = policy("gcra 1/h burst 5");
-    // If the table were filled to its capacity, one table in ten would have no cell for one of so many keys.
+    // If the table were filled to its capacity, one table in ten would have no cell for one of these many keys.
     let original = KeyedLimiter::<u64>::builder(policy).clock(clock.clone()).build(15_000).unwrap();
     let admitted = (0..10_000_u64).filter(|key| original.check_n(key, key % 5 + 1).is_allowed());
     assert_eq!(admitted.count(), 10_000);
     let mut file = Vec::new();
     let saved = original.snapshot(&mut file).unwrap();
     assert_eq!(saved.keys, 10_000);
-    // The file holds all of the table except one cache line, which aligns the others.
+    // The file holds the whole table except for one cache line, which is only there to align the others.
     assert_eq!(file.len(), 344 + original.stats().bytes - 64);
     let restored =
         KeyedLimiter::<u64>::builder(policy).clock(clock.clone()).restore(&file[..]).unwrap();
@@ -167,7 +167,7 @@ fn a_table_of_many_shards_comes_back_whole() {
 
 #[test]
 fn a_key_that_was_forgotten_stays_at_its_floor() {
-    // All cells are in use: each newcomer takes the cell of a key that has become idle.
+    // All cells are in use, so each new key takes the cell of a key that has become idle.
     let clock = ManualClock::new();
     let policy = policy("gcra 1/s burst 1");
     let table = KeyedLimiter::<u64>::builder(policy).clock(clock.clone()).build(1).unwrap();
@@ -188,7 +188,7 @@ fn a_key_that_was_forgotten_stays_at_its_floor() {
     assert!(!restored.entry(&0).at(Timestamp::from_secs(1_000)).peek(1).is_allowed());
 }
 
-/// The number of slots of a log: its limit, with `soft` included.
+/// The number of slots of a log, which is its limit including `soft`.
 fn slots(policy: Policy) -> u64 {
     let (limit, soft_bp) = (policy.quota().count(), u64::from(policy.at_limit().soft.hundredths()));
     limit + limit * soft_bp / 10_000

@@ -45,8 +45,7 @@ fn charged() -> Changing<Table> {
     table
 }
 
-/// An epoch this long cannot be doubled within the times of the clock; the widths of fields follow from it all the
-/// same.
+/// An epoch this long cannot be doubled within the times of the clock, but the widths of fields still follow from it.
 #[test]
 fn quotas_of_years_are_restored_as_they_were_laid_out() {
     for text in ["fixed-window 3/365d", "gcra 1/365d burst 3", "sliding-window 3/365d exact"] {
@@ -95,7 +94,7 @@ fn a_limiter_with_seeds_of_its_own_finds_its_keys_again() {
         quotas().clock(ManualClock::new()).restore(&file[..]).unwrap();
     assert!(!restored.entry("alice").tier(1).unwrap().check().is_allowed());
     assert!(restored.check_n("alice", 2).is_allowed());
-    // The restored table is written with these quotas again.
+    // The restored table is saved with the same quotas again.
     let mut again = Vec::new();
     restored.snapshot(&mut again).unwrap();
     assert!(quotas().clock(ManualClock::new()).restore(&again[..]).is_ok());
@@ -120,7 +119,7 @@ fn what_was_changed_is_saved_as_it_was_changed() {
     let restored = restore(tiers(&[TEXTS[0], "fixed-window 12/m", TEXTS[2]]), &file).unwrap();
     assert_eq!(saved(&restored), file);
     assert_eq!(restored.entry(&7).tier(1).unwrap().at(at(20)).peek(1).remaining(), 9);
-    // The quotas of the restored table can be changed again, but at no time before the last change.
+    // The quotas of the restored table can be changed again, but not at a time before the last change.
     on(at(5));
     restored.set_tier_quota(1, policy(TEXTS[1])).unwrap();
     assert_eq!(restored.entry(&7).tier(1).unwrap().at(at(20)).peek(1).remaining(), 7);
@@ -223,8 +222,8 @@ fn every_byte_that_is_changed_is_noticed() {
     }
 }
 
-/// The offset of a tier's entry in the file. An entry has 33 numbers: an index, ten of its policy, nine of its words,
-/// and others.
+/// The offset in the file of a tier's entry. An entry consists of 33 numbers: an index, ten numbers of its policy, nine
+/// of its words, and others.
 fn entry(tier: usize) -> usize {
     WORDS_AT + tier * 33 * 8
 }
@@ -239,11 +238,11 @@ fn numbers_that_no_table_of_these_tiers_has_are_refused_although_sealed() {
         restore(tiers(&TEXTS), &other).expect_err(&format!("{number} at {at}")).to_string()
     };
     assert_eq!([get(&file, entry(0)), get(&file, entry(1))], [0, 1]);
-    // These are an index that another tier has, and indices that do not exist.
+    // The first of these indices belongs to another tier, and the others do not exist.
     for index in [0, 8, u64::MAX] {
         assert!(changed(entry(1), index).starts_with("the snapshot's index of a tier is"));
     }
-    // A policy that no tier has, and a number that stands for no policy.
+    // First a policy that no tier has, then a number that stands for no policy.
     assert!(changed(entry(0) + 16, 2).starts_with("tier 0 was"));
     assert!(changed(entry(0) + 8, 99).starts_with("tier 0 was \"of no policy\" when"));
     for nth in 11..20 {
@@ -251,7 +250,7 @@ fn numbers_that_no_table_of_these_tiers_has_are_refused_although_sealed() {
         let told = changed(at, get(&file, at) ^ 1);
         assert!(told.starts_with("the snapshot's words are laid out as"), "{nth}: {told}");
     }
-    // The layout of words (cells, granule, index, time, tag), then the number of tiers and the epoch.
+    // These fields are the layout of words (cells, granule, index, time, tag), the number of tiers and the epoch.
     for at in 56..61 {
         let mut other = file.clone();
         other[at] ^= 1;
@@ -290,7 +289,7 @@ fn a_word_of_the_spill_that_is_counted_in_another_tiers_quota_is_refused() {
     let shards = usize::try_from(get(&file, 48)).unwrap();
     let marks = shards.div_ceil(64);
     let cells = entry(3) + 64 * shards + 8 * marks;
-    // The top three bits of a word are its index: a third of the cells, one after the other, is of each tier.
+    // The top three bits of a word are its index. Each tier has one third of the cells.
     let words: Vec<usize> = (cells..file.len() - 8).step_by(8).collect();
     let part = words.len() / 3;
     for (nth, at) in words.iter().enumerate() {
@@ -308,7 +307,7 @@ fn a_word_of_the_spill_that_is_counted_in_another_tiers_quota_is_refused() {
 
 #[test]
 fn no_quota_changes_while_a_table_is_copied_and_none_waits() {
-    // The writer is called only when the copy is complete and quotas may be changed again.
+    // The writer is first called when the copy is complete and quotas may be changed again.
     on(Timestamp::from_secs(1));
     let table = table();
     struct Changes<'a>(&'a Changing<Table>, Vec<Result<(), ChangeError>>);
@@ -331,7 +330,7 @@ fn no_quota_changes_while_a_table_is_copied_and_none_waits() {
     );
 }
 
-/// The file keeps a row of denials and a penalty, as for a table of one policy.
+/// The file keeps a count of denials in a row and a penalty, like the file of a table with one policy.
 #[test]
 fn what_happens_at_the_limit_of_a_tier_goes_on_after_a_restart() {
     on(Timestamp::from_secs(100));

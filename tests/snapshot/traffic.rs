@@ -1,10 +1,10 @@
-//! Audits of snapshots that are taken while threads charge. Every admission that was known before a snapshot began is
-//! in it or has drained, and no admission is in it that was never made.
+//! Audits of snapshots taken while threads charge. Every admission that was known before a snapshot began must be in it
+//! or have drained, and no admission may be in it that was never made.
 //!
-//! All stamps come from one counter. An admission is stamped after its answer is known, a snapshot before it begins: so
-//! an admission with a smaller stamp was charged before the snapshot. Requests are also stamped before they are made,
-//! and a snapshot is stamped when it has ended. So a request with a larger stamp than the snapshot's cannot be in the
-//! snapshot.
+//! All stamps come from one counter. An admission is stamped after its answer is known, and a snapshot before it
+//! begins. So an admission with a smaller stamp was charged before the snapshot. Requests are also stamped before they
+//! are made, and a snapshot is stamped when it has ended. So a request that was stamped after the end of a snapshot
+//! cannot be in that snapshot.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::thread;
@@ -26,15 +26,16 @@ struct Admission {
     told: u64,
 }
 
-/// A snapshot with the stamps of its beginning and its end.
+/// A snapshot, with the stamps of its beginning and its end.
 struct Taken {
     file: Vec<u8>,
     began: u64,
     ended: u64,
 }
 
-/// Threads charge at times of their own while snapshots are taken; `request` gives a thread's nth key, now and cost.
-/// Neither side runs ahead of the other by more than two fortieths of the run, however busy the machine is.
+/// Threads charge at their own times while snapshots are taken. `request` returns a thread's nth key, now and cost.
+/// Neither the threads nor the snapshots get ahead of each other by more than two fortieths of the run, however busy
+/// the machine is.
 fn run(
     table: &KeyedLimiter<u64>,
     requests: u64,
@@ -83,7 +84,7 @@ fn mixed(number: u64) -> u64 {
     (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33
 }
 
-/// The admitted units of a key, of those admissions for which `is_in` holds.
+/// The units that a key was admitted in those admissions for which `is_in` is true.
 fn units(admitted: &[Admission], key: u64, is_in: impl Fn(&Admission) -> bool) -> u64 {
     admitted.iter().filter(|one| one.key == key && is_in(one)).map(|one| one.cost).sum()
 }
@@ -91,7 +92,7 @@ fn units(admitted: &[Admission], key: u64, is_in: impl Fn(&Admission) -> bool) -
 const KEYS: u64 = 40;
 const STILL: &str = "gcra 1/30d burst 30000";
 
-/// A run at one instant: without a refill every unit can be counted.
+/// A run at one instant, in which nothing drains, so every unit can be counted.
 fn charges_at_one_instant() -> (Vec<Admission>, Vec<Taken>) {
     let table =
         KeyedLimiter::builder(policy(STILL)).clock(ManualClock::new()).build(3_000).unwrap();
@@ -117,7 +118,7 @@ fn every_charge_before_the_snapshot_is_in_it_and_none_that_was_asked_for_after()
 
 #[test]
 fn a_snapshot_of_an_earlier_moment_is_caught() {
-    // A control: each snapshot is judged as if it had begun only when the second snapshot after it did.
+    // This is a control: each snapshot is judged as if it had begun when the second snapshot after it began.
     let (admitted, taken) = charges_at_one_instant();
     let lost = taken.iter().zip(taken.iter().skip(2)).any(|(earlier, later)| {
         let restored = restore(STILL, &earlier.file);
@@ -131,12 +132,13 @@ fn a_snapshot_of_an_earlier_moment_is_caught() {
 
 #[test]
 fn in_a_storm_of_reclaims_nothing_that_has_not_drained_is_lost() {
-    // There are far more keys than cells, debts of milliseconds, leaps of whole epochs, and some late requests. So
-    // words are forgotten and move, and floors advance all the time. Most keys are in no snapshot at all.
+    // There are far more keys than cells, debts last for milliseconds, times leap by whole epochs, and some requests
+    // are late. So words are forgotten and move all the time, and floors advance. Most keys are in none of the
+    // snapshots.
     let text = "gcra 1000/s burst 2";
     let table = KeyedLimiter::builder(policy(text)).clock(ManualClock::new()).build(60).unwrap();
-    // The threads ask for more than a burst at once, at times further apart than a burst lasts: a spill promises
-    // nothing for that.
+    // The threads ask for more than a burst at once, at times further apart than a burst takes to drain. A spill
+    // promises nothing for such requests.
     let table = table.when_full(WhenFull::Deny).unwrap();
     let (admitted, taken) = run(&table, 60_000, |thread, nth| {
         let leap_ns = nth / 5_000 * 100_000_000_000;
@@ -146,12 +148,12 @@ fn in_a_storm_of_reclaims_nothing_that_has_not_drained_is_lost() {
     });
     assert!(admitted.len() > 1_000);
     for Taken { file, began, .. } in &taken {
-        // The restore also checks that no key is there twice and no install is unfinished.
+        // The restore also checks that no key is there twice and that no install is unfinished.
         let restored = restore(text, file);
         let mut before: Vec<_> = admitted.iter().filter(|one| one.told < *began).collect();
         before.sort_unstable_by_key(|one| (one.key, one.now_ns));
         for of_key in before.chunk_by(|one, other| one.key == other.key) {
-            // The debt is measured by the time until it has drained: all units that were admitted from some instant on
+            // The debt is measured by the time until it has drained. All units that were admitted after an instant
             // drain after that instant. A tick is at most 1/256 of a unit.
             let (mut owed_ns, mut drained_ns) = (0, 0);
             for one in of_key.iter().rev() {

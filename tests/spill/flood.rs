@@ -1,10 +1,10 @@
-//! Floods of keys that come once: no key gets more than its quota, and memory stays as it is. The tests also measure
-//! how many newcomers are refused that their own quota would admit.
+//! Floods of keys that come once: no key gets more than its quota, and memory does not grow. The tests also measure how
+//! many newcomers are refused although their own quota would admit them.
 //!
 //! # Measured
-//! The table shows the shares of newcomers that are refused wrongly after a flood. The keys of the flood come once, all
-//! at one instant, each for one unit. The columns give their number in multiples of the table's capacity (tables of
-//! 100,000 keys, fixed seeds):
+//! The table shows the shares of newcomers that are wrongly refused after a flood. Each key of the flood asks once for
+//! one unit, all at one instant. The columns are for floods of 2 to 9 times as many keys as the table's capacity
+//! (tables of 100,000 keys, fixed seeds):
 //!
 //! | burst | 2 x | 3 x | 6 x | 9 x |
 //! |--:|--:|--:|--:|--:|
@@ -15,17 +15,17 @@
 //! | 50 | 0 | 0 | 0.7 % | 97.9 % |
 //! | 100 | 0 | 0 | 0 | 0 |
 //!
-//! The table itself holds 1.54 times its capacity. Keys beyond that are spilled to the sketch, each cell of which takes
-//! a burst of units from any keys before it refuses the next. So newcomers are refused as soon as about a burst for
-//! each cell of a row has been spilled. That is `0.11 * burst` times the capacity. They are admitted again when those
-//! units have drained.
+//! The table itself holds 1.54 times as many keys as its capacity. Keys beyond that are decided in the sketch of the
+//! spill. Each cell of the sketch takes a burst of units, from any keys, before it refuses the next unit. So newcomers
+//! are refused as soon as the spill has been charged about a burst for each cell of a row. That is the case after
+//! `0.11 * burst` times as many keys as the capacity. Newcomers are admitted again when those units have drained.
 //!
-//! One row of twice as many cells would take a flood nearly twice as large. But then each key that has used up its
-//! quota in the spill would cause a share of the other keys to be refused, which is as large as its share of the cells.
-//! With two rows that share is squared.
+//! A sketch of one row with twice as many cells would take a flood nearly twice as large. But then each key that has
+//! used up its quota in the spill would cause refusals of other keys. The share of these keys would be as large as the
+//! key's share of the cells. With two rows that share is squared.
 //!
-//! `benches/peers/src/newcomers` compares with rate-net, which bounds its memory too, at equal bytes;
-//! `benches/docs/floods.md` has the figures.
+//! `benches/peers/src/newcomers` compares Tollgate with rate-net, which bounds its memory too, at the same number of
+//! bytes; `benches/docs/floods.md` has the figures.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ fn flood(table: &Table, keys: u64) {
     }
 }
 
-/// How many of 20,000 newcomers are refused.
+/// The number of refused newcomers out of 20,000.
 fn refused(table: &Table) -> u64 {
     let newcomers = NEWCOMERS..NEWCOMERS + 20_000;
     newcomers.filter(|key| !table.entry(key).at(NOW).peek(1).is_allowed()).count() as u64
@@ -63,7 +63,7 @@ fn a_flood_of_100_times_the_capacity_resets_no_key_and_takes_no_memory() {
     ] {
         let table = table(text, 1_000);
         let bytes = table.stats().bytes;
-        // Victims that have spent their quota in their cells; later there are others that have found no cell.
+        // These victims have spent their quota in their cells. Later there are others, which found no cell.
         let mut victims: Vec<u64> = (0..100).collect();
         for victim in &victims {
             assert!(table.entry(victim).at(NOW).check_n(5).is_allowed(), "{text}");
@@ -74,7 +74,7 @@ fn a_flood_of_100_times_the_capacity_resets_no_key_and_takes_no_memory() {
             }
         }
         assert_eq!(table.stats().spilled, 0);
-        // Victims that first ask when all cells are taken.
+        // These victims first ask when all cells are taken.
         let without_cell: Vec<u64> =
             (100..).filter(|key| table.entry(key).at(NOW).peek(1).is_spilled()).take(100).collect();
         for victim in without_cell {
@@ -96,9 +96,9 @@ fn a_flood_of_100_times_the_capacity_resets_no_key_and_takes_no_memory() {
         let stats = table.stats();
         assert_eq!((stats.bytes, stats.full, stats.contended), (bytes, 0, 0), "{text}");
         assert_eq!(stats.live, stats.cells);
-        // The flood has used up the spill: all newcomers are refused.
+        // The flood has used up the spill, so all newcomers are refused.
         assert_eq!(refused(&table), 20_000, "{text}");
-        // After two bursts' time, or two windows, the flood has drained.
+        // After the time of two bursts, or after two windows, the flood has drained.
         let later = NOW + Duration::from_secs(7_201);
         let admitted = (NEWCOMERS..NEWCOMERS + 1_000)
             .filter(|key| table.entry(key).at(later).check().is_allowed());
@@ -123,8 +123,8 @@ fn the_spill_takes_an_eighth_of_the_tables_memory() {
     }
 }
 
-/// The share of newcomers, in hundredths of a percent, that are refused under this burst after a flood of `tenths`
-/// tenths of the capacity.
+/// The share of newcomers, in hundredths of a percent, that are refused under this burst after a flood. The flood has
+/// `tenths` tenths of the capacity.
 fn wrongly_refused(burst: u64, tenths: u64) -> u64 {
     const CAPACITY: u64 = 100_000;
     let table = table(&format!("gcra 1/d burst {burst}"), usize::try_from(CAPACITY).unwrap());
@@ -144,7 +144,7 @@ fn newcomers_are_refused_as_rarely_as_is_said() {
     ] {
         for (tenths, told) in [20, 30, 60, 90].into_iter().zip(told) {
             let found = wrongly_refused(burst, tenths);
-            // aHash computes other hashes on a processor that has no instruction for it.
+            // aHash computes different hashes on a processor without AES instructions.
             assert!(found.abs_diff(told) <= 200, "burst {burst}, {tenths} tenths: {found}");
         }
     }
@@ -152,7 +152,7 @@ fn newcomers_are_refused_as_rarely_as_is_said() {
 
 #[test]
 fn at_equal_bytes_a_flood_of_nine_times_anothers_capacity_finds_cells() {
-    // A store that takes 138 bytes a key has room for 10,000 keys in this much memory.
+    // In this much memory, a store that takes 138 bytes a key has room for 10,000 keys.
     let capacity = 138 * 10_000 / 16;
     let refused_at = |keys| {
         let table = table("gcra 1/d burst 1", capacity);

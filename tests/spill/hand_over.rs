@@ -1,4 +1,4 @@
-//! A key that was charged in the spill takes exactly its debt to the cell that it gets.
+//! When a key that was charged in the spill gets a cell, the cell takes over exactly the key's debt.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use tollgate::Timestamp;
 use crate::common::on;
 use crate::crowd::{Table, drained, fill, table};
 
-/// Every kind of policy. There are three segmented windows: with the counts side by side in both words, ranked in both
-/// words, and ranked only in the table's word.
+/// Every kind of policy. There are three segmented windows: one has its counts side by side in both words, one has them
+/// ranked in both words, and one has them ranked only in the table's word.
 const POLICIES: [&str; 10] = [
     "gcra 10/m burst 5",
     "gcra 100/s burst 20",
@@ -25,10 +25,10 @@ const POLICIES: [&str; 10] = [
 /// 10 s after the start of a minute.
 const START: Timestamp = Timestamp::from_secs(1_000_000 * 60 + 10);
 
-/// Shorter than the time by which a floor trails behind the clock.
+/// This is shorter than the time by which a floor is behind the clock.
 const SOON: Duration = Duration::from_micros(100);
 
-/// Longer than the time by which a floor trails behind the clock.
+/// This is longer than the time by which a floor is behind the clock.
 const LATER: Duration = Duration::from_millis(9);
 
 /// A table that has a cell for the key from the beginning.
@@ -49,7 +49,7 @@ fn a_key_takes_what_it_owes_to_its_cell_to_the_unit() {
             let spilled = table.entry(&7).at(idle + SOON).check_n(cost);
             assert!(spilled.is_spilled() && spilled.is_allowed(), "{text}: {spilled:?}");
             assert!(own.entry(&7).at(idle + SOON).check_n(cost).is_allowed());
-            // Now there are cells. A denial is attributed to the spill until the key has got a cell.
+            // Now cells are free. A denial counts as the spill's until the key has got a cell.
             let (mut has_cell, mut told) = (false, 1);
             for (nth, now) in
                 [LATER, LATER, 2 * LATER, 3 * LATER].map(|on| idle + on).iter().enumerate()
@@ -72,7 +72,7 @@ fn a_key_takes_what_it_owes_to_its_cell_to_the_unit() {
 
 #[test]
 fn ticks_that_do_not_fit_are_rounded_up() {
-    // A keyed word has finer ticks here than the spill's word has room for.
+    // Here a keyed word has finer ticks than the spill's word has room for.
     let text = "gcra 1000000/s burst 50000";
     let table = table(text, 1);
     let own = roomy(text);
@@ -94,7 +94,7 @@ fn a_key_with_a_cell_is_never_decided_by_the_spill() {
     assert!(table.entry(&7).at(START).check().is_spilled());
     for stranger in 1_000..1_100 {
         let decision = table.entry(&stranger).at(START).check();
-        // A stranger that has a cell has used one unit there.
+        // A stranger with a cell has used one unit there.
         assert!(decision.is_spilled() || decision.remaining() == 98, "{decision:?}");
     }
     let stats = table.stats();
@@ -106,7 +106,7 @@ fn what_has_drained_is_not_taken_along() {
     let table = table("gcra 10/m burst 5", 1);
     fill(&table, START);
     assert!(table.entry(&7).at(START).check_n(5).is_spilled());
-    // Five units are back after half a minute, and other keys spill meanwhile.
+    // Five units have come back after half a minute, and meanwhile other keys are decided in the spill.
     let later = START + Duration::from_secs(31);
     let decision = table.entry(&7).at(later).check_n(5);
     assert!(decision.is_allowed() && !decision.is_spilled());
@@ -116,17 +116,17 @@ fn what_has_drained_is_not_taken_along() {
 fn a_late_request_starts_at_the_floor_also_in_the_spill() {
     let table = table("gcra 1/s burst 20", 1);
     let second = |s: u64| Timestamp::from_secs(1_000_000 + s);
-    // A key with a cell spends its whole burst, and is forgotten when it has drained.
+    // A key with a cell spends its whole burst, and is forgotten when the burst has drained.
     assert!(table.entry(&7).at(second(0)).check_n(20).is_allowed());
     fill_for_long(&table, second(100));
-    // Strangers hold every cell, and the floors stand at 100 s. At 90 s the table cannot tell whether the key spent its
+    // Strangers hold every cell, and the floors are at 100 s. At 90 s the table cannot tell whether the key spent its
     // burst at 0 s or at 85 s.
     let late = table.entry(&7).at(second(90)).check_n(20);
     assert!(late.is_spilled() && !late.is_allowed());
     assert_eq!(late.remaining(), 10);
     assert!(table.entry(&7).at(second(90)).check_n(10).is_allowed());
     assert!(!table.entry(&7).at(second(90)).check().is_allowed());
-    // At the floor ten of twenty units are left, and after it one more each second.
+    // At the floor ten of twenty units are left, and after that one more unit each second.
     assert_eq!(table.entry(&7).at(second(100)).peek(1).remaining(), 10);
     assert_eq!(table.entry(&7).at(second(105)).peek(1).remaining(), 15);
 }

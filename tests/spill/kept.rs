@@ -1,4 +1,4 @@
-//! The choice of what a full table does is kept by a restart and by a builder, and shown in the statistics.
+//! What a full table does is the caller's choice. A restart and a builder keep that choice, and the statistics show it.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn a_restart_forgets_nothing_of_what_was_spilled() {
         let restored = restored(text, &file).unwrap();
         let mut again = Vec::new();
         restored.snapshot(&mut again).unwrap();
-        // The two readings of the wall clock, and so the checksums, may differ.
+        // The two files may differ in the readings of the wall clock, and so in the checksums.
         assert_eq!(again[336..again.len() - 8], file[336..file.len() - 8], "{text}");
         for (later, is_spilled) in [(now, true), (now + Duration::from_millis(9), false)] {
             let [old, new] = [&table, &restored].map(|table| table.entry(&7).at(later).peek(1));
@@ -53,7 +53,7 @@ fn a_table_that_denies_is_restored_as_one_that_denies() {
     let restored = restored("gcra 1/h burst 5", &file).unwrap();
     assert_eq!(restored.stats().spill_bytes, 0);
     assert_eq!(restored.stats().bytes, table.stats().bytes);
-    // The opposite change: a table that denies gets a spill.
+    // This is the opposite change: a table that denies gets a spill.
     let spilling = restored.when_full(WhenFull::Spill).unwrap();
     let (mut longer, bytes) = (Vec::new(), spilling.stats().spill_bytes);
     spilling.snapshot(&mut longer).unwrap();
@@ -119,7 +119,7 @@ fn every_request_that_finds_no_cell_is_counted_once() {
 #[test]
 fn past_the_latest_time_no_key_spills() {
     let table = table("gcra 1/h burst 5", 1);
-    // A time after 2100, which is the latest time that a word without a floor can hold.
+    // This time is after 2100, the latest that a word without a floor can hold.
     let late = Timestamp::from_secs(4_102_444_800 + 1_000);
     let denied =
         (0..100).filter(|key| !table.entry(key).at(late).check().is_allowed()).count() as u64;

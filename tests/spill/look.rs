@@ -1,6 +1,6 @@
-//! A peek says what the next charge will be told, if nothing happens in between. That holds even where the charge first
-//! advances a floor, and thereby forgets the idle cell of its own key. The key then gets a new cell with the debt that
-//! the spill tells for it, which includes debts of other keys that share its cells in the spill.
+//! A peek gives the same answer that the next charge will get, if nothing happens in between. This holds even where the
+//! charge first advances a floor, and thereby forgets the idle cell of its own key. The key then gets a new cell with
+//! the debt that the spill reports for it, which includes debts of other keys that share its cells in the spill.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::crowd::{Table, seeds, table};
 
 const KEY: u64 = 7;
 
-/// A table of a policy whose unit drains in ten minutes, and whose whole burst drains in four epochs. Because of its
+/// A table with a policy whose unit drains in ten minutes, and whose whole burst drains in four epochs. Because of its
 /// second tier, the table has the shortest epochs that these debts allow.
 fn slow() -> Changing<Table> {
     let tiers =
@@ -21,10 +21,10 @@ fn slow() -> Changing<Table> {
     table
 }
 
-/// Key 7 has a cell in which a unit has drained long ago, but the floor has not advanced; every other cell is busy for
-/// a whole burst. While the cell of key 7 was busy, too, other keys found no cell and filled the spill, including the
-/// cells in which key 7 would be counted. Returns the last instant, three epochs later, at which an advancing floor
-/// does not forget key 7.
+/// Key 7 has a cell whose unit has drained long ago, but the floor has not advanced. Every other cell is busy for a
+/// whole burst. While the cell of key 7 was busy as well, other keys found no cell and filled the spill, including the
+/// spill's cells for key 7. Returns the last instant, three epochs later, at which an advance of the floor does not
+/// forget key 7.
 fn crowd(table: &Table) -> Timestamp {
     let early = Timestamp::from_secs(1_000);
     assert!(table.entry(&KEY).at(early).check().is_allowed());
@@ -48,14 +48,14 @@ fn a_look_at_a_key_that_its_charge_would_forget_counts_in_what_the_spill_holds()
         let now = crowd(&table) + Duration::from_secs(later);
         let spilled = table.stats().spilled;
         assert!(spilled > 1_000, "{spilled}");
-        // The spill was charged whole bursts at 1,100 s, and a burst takes 600,000 s to drain.
+        // The spill was charged whole bursts at 1,100 s. A burst takes 600,000 s to drain.
         let owed = (601_100 - now.as_nanos() / 1_000_000_000).div_ceil(600);
         let left = 1_000 - owed;
         assert_eq!(table.entry(&KEY).at(now).peek(1).remaining(), left, "after {later} s");
         assert!(!table.entry(&KEY).at(now).peek(left + 1).is_allowed());
         assert!(!table.entry(&KEY).at(now).check_n(left + 1).is_allowed());
         assert!(table.entry(&KEY).at(now).check_n(left).is_allowed());
-        // The key has a cell again. The denial before was for the debt in the spill.
+        // The key has a cell again. The earlier denial was because of the debt in the spill.
         assert_eq!(table.stats().spilled, spilled + 1);
     }
 }
@@ -76,8 +76,8 @@ fn without_a_spill_what_is_forgotten_owes_nothing() {
     assert!(table.entry(&KEY).at(now).check_n(1_000).is_allowed());
 }
 
-/// Keys of a small table are asked at times that leap to and fro. A charge may then forget its own key and find it a
-/// cell in its other shard, whose floor may stand far ahead.
+/// A small table gets requests at times that leap back and forth. A charge may then forget its own key, and give it a
+/// cell in its other shard, whose floor may be far ahead.
 #[test]
 fn a_look_at_a_time_out_of_order_says_what_its_charge_is_told() {
     let mut state = 88_172_645_463_325_251_u64;

@@ -1,4 +1,4 @@
-//! A newcomer that would get a cell, but is denied because of charges of other keys in the spill.
+//! A newcomer could get a cell, but is denied because of other keys' charges in the spill.
 
 use tollgate::{Decision, DenialReason, Timestamp};
 
@@ -17,7 +17,7 @@ fn crowded() -> (Table, Timestamp) {
     (table, drained(POLICY, NOW))
 }
 
-/// Each denial names its real reason: no newcomer owes anything itself.
+/// Each denial gives its real reason, because no newcomer owes anything itself.
 #[test]
 fn a_newcomer_that_is_denied_for_what_others_owe_is_told_so() {
     let (table, later) = crowded();
@@ -34,7 +34,7 @@ fn a_newcomer_that_is_denied_for_what_others_owe_is_told_so() {
             let told = denial.to_string();
             assert!(told.starts_with("no cell of its own, and the spill has no room"), "{told}");
             assert!(denial.remaining() == 0 && denial.retry_after() == asked.retry_after());
-            // After that wait the newcomer is admitted, if nothing else happens.
+            // After the wait in the denial the newcomer is admitted, if nothing else happens.
             let ready = denial.ready_at().unwrap();
             assert!(table.entry(&key).at(ready).peek(1).is_allowed(), "{key}");
         }

@@ -1,15 +1,15 @@
-//! How early a unit may come: by a tick of the key's cell, or by a tick of the spill.
+//! How early a unit may be admitted: by a tick of the key's cell, or by a tick of the spill.
 
 use tollgate::{Decision, Timestamp};
 
 use crate::crowd::{Table, table};
 
-/// Seven units in nine nanoseconds: no nanosecond is a whole number of ticks.
+/// Seven units drain in nine nanoseconds, so no nanosecond is a whole number of ticks.
 const POLICY: &str = "7/9ns burst 1000";
 const BURST: u64 = 1_000;
 const KEY: u64 = 7;
 
-/// The times and amounts that a key takes if it asks in each nanosecond for everything that is left.
+/// The times and amounts of a key's admissions if the key asks in each nanosecond for everything that is left.
 fn taken(table: &Table, base_ns: u64) -> Vec<(u64, u64)> {
     let take =
         |ns: u64| table.entry(&KEY).at(Timestamp::from_nanos(base_ns + ns)).take_up_to(BURST);
@@ -17,7 +17,7 @@ fn taken(table: &Table, base_ns: u64) -> Vec<(u64, u64)> {
     (0..300).filter_map(|ns| Some((ns, units(take(ns))?))).collect()
 }
 
-/// The most units in any interval above the burst and the drain, in ninths of a 256th of a unit.
+/// The most units in any interval above the burst and the units that drain in it, in ninths of a 256th of a unit.
 fn early(taken: &[(u64, u64)]) -> i64 {
     let above = |from: usize, to: usize| {
         let units: u64 = taken[from..=to].iter().map(|(_, units)| units).sum();
@@ -44,13 +44,13 @@ fn a_unit_comes_no_more_than_a_tick_early_and_in_the_spill_than_a_nanosecond() {
         earliest = [0, 1].map(|which| earliest[which].max(found[which]));
     }
     let [kept, spilled] = earliest;
-    // A tick is a 256th of a unit, which whole units and nanoseconds cannot show.
+    // A tick is a 256th of a unit, too little to show in whole units and nanoseconds.
     assert!(kept <= 9, "in a cell: {kept}");
-    // Seven ninths of a unit drain in a nanosecond; the ticks of the spill are halves of a unit.
+    // Seven ninths of a unit drain in a nanosecond, and a tick of the spill is half a unit.
     assert!((9..=7 * 256).contains(&spilled), "in the spill: {spilled}");
 }
 
-/// 64 ticks a microsecond: with an epoch of four seconds a tick lasts 15.6 ns.
+/// There are 64 ticks in a microsecond: with an epoch of four seconds a tick lasts 15.6 ns.
 #[test]
 fn a_unit_of_a_fast_limit_comes_less_than_16_ns_early() {
     let mut earliest = 0;

@@ -1,4 +1,4 @@
-//! Keys without a cell in a table of several quotas, or of a quota that changes.
+//! Keys without a cell in a table of several quotas, or in a table whose quota changes.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::crowd::{Table, entry, seeds};
 /// 10 s after the start of a minute.
 const START: Timestamp = Timestamp::from_secs(1_000_000 * 60 + 10);
 
-/// One time is shorter, the other longer than the time by which a floor trails behind the clock.
+/// One of these times is shorter than the time by which a floor is behind the clock, and the other is longer.
 const SOON: Duration = Duration::from_micros(100);
 const LATER: Duration = Duration::from_millis(9);
 
@@ -46,7 +46,7 @@ fn table(texts: &[&str], capacity: usize) -> Changing<Table> {
     built(tiers(texts), capacity)
 }
 
-/// Gives every cell of a table of one or two shards to a stranger of this tier, which asks for one unit.
+/// Gives every cell of a table with one or two shards to a stranger of this tier, which asks for one unit.
 fn fill(table: &Table, tier: usize, now: Timestamp) {
     on(now);
     let mut strangers = 1_000..;
@@ -78,7 +78,7 @@ fn newcomers_of_a_full_table_of_tiers_are_decided_and_never_above_their_quota() 
         let admits = |key: &u64| entry(&table, *key, tier).at(START).check().is_allowed();
         assert_eq!(newcomers.clone().filter(admits).count(), 500);
         for key in newcomers.take(20) {
-            // The first unit is the unit that the key was charged above.
+            // The first unit is the one that the key was charged above.
             let admitted = 1 + (0..110).filter(|_| admits(&key)).count();
             assert!((40..=100).contains(&admitted), "{admitted}");
         }
@@ -113,7 +113,8 @@ fn the_spill_of_tiers_takes_an_eighth_of_the_tables_memory() {
             assert_eq!((denying.spill_bytes, denying.cells), (0, spilling.cells));
             let shards = denying.bytes / 64;
             let most = (8 * shards).max(1_024) + 8 * shards.div_ceil(64);
-            // A table of tiers has less spill only by the cells that cannot be divided among the tiers.
+            // A table of tiers has a smaller spill only because it leaves out the cells that cannot be divided among
+            // the tiers.
             let rest = 16 * (count - 1);
             assert!((most - rest - 8..=most).contains(&spilling.spill_bytes), "{count} {capacity}");
         }
@@ -135,7 +136,7 @@ fn a_key_takes_what_it_owes_to_its_cell_in_the_ticks_of_its_tier() {
             assert!(spilled.is_spilled() && spilled.is_allowed(), "{text}: {spilled:?}");
             assert_eq!(spilled.limit(), limit);
             assert!(there.at(idle + SOON).check_n(cost).is_allowed());
-            // Now there are cells.
+            // Now cells are free.
             for now in [LATER, LATER, 2 * LATER, 3 * LATER].map(|on| idle + on) {
                 let [one, two] = [here, there].map(|entry| entry.at(now).peek(1));
                 assert_eq!(one.remaining(), two.remaining(), "{text} beside {other}");
@@ -153,7 +154,7 @@ fn a_key_takes_what_it_owes_to_its_cell_in_the_ticks_of_its_tier() {
 
 #[test]
 fn ticks_of_a_tier_that_do_not_fit_beside_the_index_are_rounded_up() {
-    // A keyed word has finer ticks here than there is room for beside five bits of an index.
+    // Here a keyed word has finer ticks than there is room for beside an index of five bits.
     let texts = ["gcra 1000000/s burst 50000"; 16];
     let (table, own) = (table(&texts, 1), table(&texts, 100));
     let idle = drained(&own, 0);
@@ -171,7 +172,7 @@ fn ticks_of_a_tier_that_do_not_fit_beside_the_index_are_rounded_up() {
 #[test]
 fn a_change_of_quota_gives_a_spilled_key_nothing_and_takes_nothing() {
     let at = |seconds: u64| START + Duration::from_secs(seconds);
-    // The changes go to slower and faster rates, to larger and smaller bursts, and to other algorithms and back.
+    // The quota changes to slower and faster rates, to larger and smaller bursts, and to other algorithms and back.
     let texts = [
         "gcra 1/s burst 40",
         "gcra 1/m burst 40",
@@ -202,10 +203,10 @@ fn a_change_of_quota_gives_a_spilled_key_nothing_and_takes_nothing() {
         let here = table.entry(&7).at(at(second)).check_n(3);
         assert_eq!(here.is_allowed(), own.entry().at(at(second)).check_n(3).is_allowed(), "{text}");
     }
-    // A key that was not asked for before the changes has the whole quota.
+    // A key that made no request before the changes has the whole quota.
     let whole = table.entry(&8).at(at(41)).peek(0);
     assert_eq!(whole.remaining(), whole.limit());
-    // The debt is kept in the cell that the key gets at last, a day later and under the slowest quota.
+    // The debt is still there in the cell that the key gets at last, a day later and under the slowest quota.
     on(at(50));
     table.set_quota(policy("gcra 1/h burst 40")).unwrap();
     let taken = table.entry(&7).at(at(50)).take_up_to(40);
@@ -228,7 +229,7 @@ fn a_debt_outlasts_a_change_to_a_slower_rate_also_for_the_cell_that_the_key_gets
     assert!(table.entry(&7).at(START).check_n(10).is_spilled());
     on(START + Duration::from_secs(1));
     table.set_quota(slow).unwrap();
-    // The strangers' minute is over; one of the nine units that were owed at the change has come back.
+    // The strangers' minute is over, and one of the nine units that were owed at the change has come back.
     let now = START + Duration::from_secs(61) + LATER;
     let here = table.entry(&7).at(now).check();
     assert!(!here.is_spilled() && here.is_allowed());
@@ -244,12 +245,12 @@ fn a_tier_whose_windows_open_with_the_first_request_denies_and_others_are_spille
     assert_eq!(first.check().into_result().unwrap_err().reason(), DenialReason::TableFull);
     assert!(second.check().is_spilled());
     assert_eq!((table.stats().full, table.stats().spilled), (1, 1));
-    // The charge in the spill is also owed under a window from the first request, and after the change back.
+    // The charge in the spill stays owed under a window that starts at the first request, and after the change back.
     for text in [texts[0], texts[1]] {
         table.set_tier_quota(1, policy(text)).unwrap();
     }
     assert_eq!(second.peek(0).remaining(), 4);
-    // If a spill is demanded, the error names the tier that cannot have one.
+    // If the caller demands a spill, the error names the tier that cannot have one.
     let refused = built(tiers(&texts), 1).when_full(WhenFull::Spill).map(|_| ()).unwrap_err();
     let named = format!("a spill cannot keep the bound of {}, since", policy(texts[0]));
     assert!(refused.to_string().starts_with(&named), "{refused}");
@@ -306,7 +307,7 @@ fn a_restart_forgets_nothing_of_what_was_spilled_in_any_tier() {
     let (texts, file) = ([texts[0], texts[1], "sliding-window 9/h exact"], saved(&table));
     let restored_table = restored(&texts, &file).unwrap();
     let again = saved(&restored_table);
-    // The two readings of the wall clock, and so the checksums, may differ.
+    // The two files may differ in the readings of the wall clock, and so in the checksums.
     assert_eq!(again[336..again.len() - 8], file[336..file.len() - 8]);
     for (tier, left) in [(0, 3), (1, 2), (2, 5)] {
         let answer = restored_table.entry(&7).tier(tier).unwrap().at(START).peek(0);
@@ -318,8 +319,9 @@ fn a_restart_forgets_nothing_of_what_was_spilled_in_any_tier() {
     assert_eq!(restored(&texts, &denying).unwrap().stats().spill_bytes, 0);
 }
 
-/// An event of a world of two tiers: the seconds that pass, a tier, a key, and fifths of the limit that the key asks
-/// for. With 8 or 9 fifths the quota of the tier changes instead, to its first or second choice.
+/// An event in a world of two tiers: the seconds that pass, a tier, a key, and the cost of the key's request in fifths
+/// of the limit. At 8 or 9 fifths there is no request. Instead the quota of the tier changes, to its first or second
+/// choice.
 type Event = (u64, usize, u64, u64);
 
 const CHOICES: [[&str; 2]; 2] =
@@ -330,8 +332,8 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     prop::collection::vec((on, 0..2_usize, 0..30_u64, 0..10_u64), 1..300)
 }
 
-/// Checks that no key is admitted more than by a limit of its own whose quota is changed at the same times. First
-/// `more` units of each such limit are taken.
+/// Checks that no key is admitted more than a separate limit whose quota changes at the same times. First `more` units
+/// of each separate limit are taken.
 fn world(capacity: usize, events: &[Event], more: u64) -> Result<u64, TestCaseError> {
     let all = CHOICES.iter().flatten();
     let tiers =
@@ -385,7 +387,7 @@ proptest! {
     }
 }
 
-/// Thirty keys of both tiers ask again and again, and a quota changes now and then.
+/// Thirty keys of both tiers make requests again and again, and a quota changes now and then.
 fn greedy() -> Vec<Event> {
     let event = |n: u64| {
         (

@@ -67,7 +67,7 @@ fn a_place_is_reserved_only_if_it_can_be_used_at_once() {
     assert!(place.wait().is_zero());
     let denial = table.entry(&7).at(NOW).reserve(1, minute).unwrap_err();
     assert_eq!(denial.retry_after(), Some(Duration::from_secs(6)));
-    // A charge in the spill is not taken back.
+    // A charge in the spill cannot be given back.
     assert!(!table.entry(&7).at(NOW).cancel(place));
     assert!(!table.entry(&7).at(NOW).check().is_allowed());
 }
@@ -81,7 +81,7 @@ fn what_was_charged_in_the_spill_is_not_given_back() {
         table.entry(&7).at(NOW).reset();
         assert_eq!(table.entry(&7).at(NOW).peek(1).remaining(), 5, "{text}");
     }
-    // The charge is not given back either from the cell that the key has got since.
+    // The charge is not given back from the cell that the key has got since, either.
     let table = full("gcra 10/m burst 10");
     let permit = table.entry(&7).at(NOW).check_n(10).into_result().unwrap();
     let later = NOW + Duration::from_secs(7);
@@ -105,7 +105,7 @@ fn a_charge_goes_into_debt_as_far_as_twice_the_burst() {
     assert_eq!(denial.reason(), DenialReason::Spilled, "what it owes stands in the spill");
     assert_eq!(denial.retry_after(), Some(Duration::from_secs(59)));
     assert!(table.entry(&7).at(NOW + Duration::from_secs(66)).check().is_allowed());
-    // A window is charged only what fits.
+    // In a window only the units that fit are charged.
     let table = full("fixed-window 10/m");
     assert_eq!(table.entry(&7).at(NOW).charge(12), 2);
     assert_eq!(table.entry(&7).at(NOW).charge(1), 1);
@@ -115,7 +115,8 @@ fn a_charge_goes_into_debt_as_far_as_twice_the_burst() {
 fn a_charge_of_a_key_with_a_debt_from_the_spill_takes_what_its_new_cell_has_room_for() {
     let table = full("gcra 10/m burst 10");
     assert_eq!(table.entry(&7).at(NOW).charge(20), 0);
-    // A second later the strangers are still there; seven seconds later one unit has drained.
+    // After one second the strangers still hold the cells. After seven seconds they are idle, and one unit of the debt
+    // has drained.
     assert_eq!(table.entry(&7).at(NOW + Duration::from_secs(1)).charge(1), 1);
     assert_eq!(table.entry(&7).at(NOW + Duration::from_secs(7)).charge(3), 2);
     assert!(!table.entry(&7).at(NOW + Duration::from_secs(7)).peek(1).is_spilled());
@@ -124,7 +125,7 @@ fn a_charge_of_a_key_with_a_debt_from_the_spill_takes_what_its_new_cell_has_room
 #[test]
 fn of_several_limits_what_was_charged_in_the_spill_stays_charged() {
     let (spilling, other) = (full("gcra 10/m burst 10"), table("gcra 10/m burst 10", 10));
-    // The second limit is named twice, and denies the second time.
+    // The request names the second limit twice, and is denied by the second of these.
     let mut claims = [
         spilling.entry(&7).at(NOW).cost(4),
         other.entry(&7).at(NOW).cost(6),
@@ -144,7 +145,7 @@ fn of_several_limits_what_was_charged_in_the_spill_stays_charged() {
 fn a_charge_that_is_undone_leaves_what_the_new_cell_took_over() {
     let table = full("gcra 10/m burst 10");
     assert!(table.entry(&7).at(NOW).check_n(6).is_spilled());
-    // Now there is a cell. Each claim fits by itself, but the second does not fit after the first.
+    // Now a cell is free. Each part of the request fits alone, but the second does not fit after the first.
     let later = NOW + Duration::from_secs(7);
     let mut claims = [table.entry(&7).at(later).cost(3), table.entry(&7).at(later).cost(3)];
     assert_eq!(check_all(&mut claims).denied_by(), Some(1));
@@ -159,23 +160,23 @@ fn a_debt_that_no_word_has_room_for_stays_in_the_spill() {
     for stranger in 1_000..1_100 {
         let _ = table.entry(&stranger).at(NOW).charge(20);
     }
-    // The strangers' cells are busy for two minutes. Shortly before that ends, the key goes into debt by another 20
-    // units.
+    // The strangers' cells are busy for two minutes. Shortly before that time ends, key 9 goes into debt by twice its
+    // burst.
     let far = NOW + Duration::from_secs(110);
-    // Key 9 shares no cell of the spill with strangers.
+    // Key 9 shares no cell of the spill with any of the strangers.
     let first = table.entry(&9).at(far).check_n(10);
     assert!(first.is_spilled() && first.is_allowed());
     assert_eq!(table.entry(&9).at(far).charge(10), 0);
     for stranger in 1_000..1_100 {
         table.entry(&stranger).at(NOW).reset();
     }
-    // There are cells now, and a late request comes: from its time on the debt takes nearly four bursts to drain.
+    // Now cells are free, and a late request comes. From its time on the debt takes nearly four bursts' time to drain.
     let late = NOW + Duration::from_secs(1);
     let denial = table.entry(&9).at(late).check().into_result().unwrap_err();
     assert_eq!(denial.reason(), DenialReason::Spilled, "{denial:?}");
     let mut newcomers = (2_000..2_100).map(|key| table.entry(&key).at(late).check());
     assert!(newcomers.any(|told| told.is_allowed() && !told.is_spilled()), "there are cells");
-    // The wait lasts until eleven of the twenty units have drained, since one more unit fits behind nine. It is
-    // measured from the shard's floor.
+    // The wait lasts until eleven of the twenty units have drained, because one more unit then fits beside the other
+    // nine. The time to drain begins at the shard's floor.
     assert_eq!(denial.retry_after().map(|wait| wait.as_secs()), Some(110 + 60 + 4));
 }

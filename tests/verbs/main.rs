@@ -73,7 +73,7 @@ fn a_request_with_an_earlier_time_does_not_profit_from_a_reset() {
         let at = Timestamp::from_secs(6_000);
         assert!(limiter.entry().at(at).check_n(5).is_allowed());
         limiter.entry().at(at).reset();
-        // If the word were reset to its unused state, a full burst would fit at each of these times.
+        // If the reset wrote the unused word, a full burst would fit at each of these times.
         let times = [1, 2_000, 4_000].map(Timestamp::from_secs);
         let early =
             times.into_iter().filter(|&now| limiter.entry().at(now).check_n(5).is_allowed());
@@ -114,7 +114,7 @@ fn a_key_that_is_not_there_has_nothing_to_give_back() {
 
 #[test]
 fn the_folly_vector_of_borrowing_waits_one_second_more_each_time() {
-    // A rate of 10 a second and a burst of 10, which is spent: then ten places of ten units each.
+    // At a rate of 10 a second a burst of 10 is spent. Then ten places of ten units each are reserved.
     let limiter = Limiter::builder(policy("gcra 10/s burst 10")).clock(ManualClock::new()).build();
     assert!(limiter.check_n(10).is_allowed());
     for seconds in 1..=10 {
@@ -126,7 +126,7 @@ fn the_folly_vector_of_borrowing_waits_one_second_more_each_time() {
 
 #[test]
 fn v36_a_forced_charge_puts_the_next_unit_off() {
-    // 10 a second, 2 units left, and 100 ms later: 6 units are charged all the same.
+    // At 10 a second, 2 units were left 100 ms ago. 6 units are charged although they do not fit.
     let clock = ManualClock::new();
     let limiter = Limiter::builder(policy("gcra 10/s burst 10")).clock(clock.clone()).build();
     assert!(limiter.check_n(8).is_allowed());

@@ -1,4 +1,5 @@
-//! Refunds, reservations and charges of a window: a count has no units of the future, and none of other windows.
+//! Refunds, reservations and charges of a window: a count contains no units of future windows, and none of other
+//! windows.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ fn a_window_gives_back_only_while_it_is_the_one_that_was_charged() {
         let mut permit = entry.check_n(6).into_result().unwrap();
         assert_eq!(entry.uncharge(4), 4, "{text}");
         assert_eq!(left(entry), 8, "{text}");
-        // No more units than are owed can come back.
+        // At most the units that are owed can come back.
         assert_eq!(entry.refund(permit.split_off(5)), 2, "{text}");
         assert_eq!(entry.refund(permit), 0, "{text}");
         assert_eq!(left(entry), 10, "{text}");

@@ -25,18 +25,17 @@ use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
 use tower_governor::key_extractor::PeerIpKeyExtractor;
 
-/// A burst of 100,000 requests for each client. A unit comes back as often as the constants below say: no request is
-/// denied.
+/// The burst of each client. The constants below are the time in which a unit comes back.
 const BURST: u32 = 100_000;
-/// The period of a unit in rounds, where each client makes some hundred requests a second. Its limit never becomes
-/// idle, like that of a real client that keeps asking.
+/// The time in which a unit comes back in rounds, where each client makes some hundred requests a second. The client's
+/// limit never becomes idle, like that of a real client that keeps asking.
 const EVERY_NS: u64 = 10_000_000;
-/// The period of a unit under load, where one address makes requests as fast as it can.
+/// The time in which a unit comes back under load, where one address makes requests as fast as it can.
 const EVERY_NS_SERVED: u64 = 1_000;
-/// The period of a unit where requests must be denied: nothing comes back meanwhile.
+/// The time in which a unit comes back where requests must be denied. It is so long that nothing comes back meanwhile.
 const EVERY_NS_DENYING: u64 = 100_000_000_000;
 
-/// The contenders, in the order of [`HttpContender::ALL`]: each is also the index of its figures.
+/// The contenders, in the order of [`HttpContender::ALL`]. A contender's number is also the index of its figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum HttpContender {
     /// No limit.
@@ -51,8 +50,8 @@ pub(crate) enum HttpContender {
     OursX,
     /// Tollgate without headers.
     OursSilent,
-    /// No limit either. A plain function inserts two constant headers, with the names and lengths of the headers of
-    /// draft 10. This is the least that any limit with such headers adds.
+    /// No limit either. Instead a plain function inserts two constant headers, with the names and lengths of the
+    /// headers of draft 10. Any limit with such headers adds at least the cost of this.
     Hand,
 }
 
@@ -108,7 +107,7 @@ impl HttpContender {
         }
     }
 
-    /// Rounds of requests that call the layer directly; each client may make `burst` requests at once. The service
+    /// Rounds of requests that call the layer directly. Each client may make `burst` requests at once. The service
     /// behind the layer is the same for all contenders.
     pub(crate) fn rounds(self, every_ns: u64, burst: u32) -> Box<HttpRound> {
         let inner = router().with_state(());
@@ -125,7 +124,7 @@ impl HttpContender {
         self.rounds(EVERY_NS, BURST)
     }
 
-    /// Panics unless each of a hundred clients, under a limit of three, is admitted three times of five.
+    /// Panics unless each of a hundred clients, under a limit of three, is admitted three times out of five.
     pub(crate) fn try_out(self) {
         let denies = !matches!(self, Bare | Hand);
         self.rounds(EVERY_NS_DENYING, 3)(500, 100, if denies { 3 } else { usize::MAX });
@@ -134,7 +133,8 @@ impl HttpContender {
     /// Panics if this answer is wrong for a request that should be `admitted` or denied.
     #[inline(always)]
     pub(crate) fn look_at(self, answer: &Response, admitted: bool) {
-        // A cheap check of the number of headers. Two are the handler's own: the type and the length of its text.
+        // This check of the number of headers is cheap. The handler adds two itself: the type and the length of its
+        // text.
         let right = if admitted {
             answer.status() == StatusCode::OK && answer.headers().len() == 2 + self.tells().len()
         } else {
@@ -185,8 +185,8 @@ fn theirs(
     GovernorLayer::new(config)
 }
 
-/// A round: it takes the number of requests, the number of clients, and how often each client is admitted, and gives
-/// the nanoseconds per request.
+/// A function that runs a round. It takes the number of requests, the number of clients, and how often each client is
+/// admitted, and returns the nanoseconds per request.
 pub(crate) type HttpRound = dyn FnMut(usize, u16, usize) -> f64;
 
 fn rounds_of<S>(mut service: S, contender: HttpContender) -> Box<HttpRound>
@@ -219,7 +219,7 @@ fn request(client: u16) -> Request<Body> {
     request
 }
 
-/// Calls the service, which has nothing to wait for. It is inlined for every contender alike.
+/// Calls the service, whose future is ready at once. This function is inlined for every contender alike.
 #[inline(always)]
 fn ask<S>(service: &mut S, request: Request<Body>) -> Response
 where

@@ -1,7 +1,8 @@
-//! Instructions per request. Each contender runs in a process of its own, under valgrind's callgrind.
+//! Instructions per request. Each contender runs in its own process under valgrind's callgrind.
 //!
-//! Two processes differ only in the number of requests that they serve: the difference between their counts is the cost
-//! of these requests, without start and end. A count hardly depends on what else the machine does.
+//! Each contender runs twice, with different numbers of requests. The difference between the two counts is the cost of
+//! the additional requests, without the start and the end of the process. These counts hardly depend on what else the
+//! machine does.
 
 use std::env;
 use std::error::Error;
@@ -9,12 +10,12 @@ use std::process::Command;
 
 use crate::contender::HttpContender;
 
-/// After either number of requests every client is known.
+/// With either number of requests, each client makes at least one.
 const FEWER: u64 = 20_000;
 const MORE: u64 = 120_000;
 
-/// Prints the instructions of each contender, those that the limits add, and these as a share of what tower_governor
-/// adds.
+/// Prints the instructions of each contender, the instructions that its limit adds, and these as a share of what
+/// tower_governor adds.
 pub(crate) fn run() -> Result<(), Box<dyn Error>> {
     let counts = HttpContender::ALL.map(per_request).into_iter().collect::<Result<Vec<_>, _>>()?;
     let bare = counts[HttpContender::Bare as usize];

@@ -1,4 +1,4 @@
-//! The cost that a rate limit adds to a request of axum, with Tollgate's layer and with tower_governor's.
+//! Measures the cost that a rate limit adds to a request in axum, with Tollgate's layer and with tower_governor's.
 //!
 //! ```text
 //! cargo bench -p tollgate-http-peers                        in one process, no socket, rounds interleaved
@@ -7,10 +7,9 @@
 //! cargo bench -p tollgate-http-peers -- --serve ours        on 127.0.0.1:3000, for wrk
 //! ```
 //!
-//! All contenders serve the same handler. The limits are by the peer's address and deny no measured request.
-//! tower_governor sets its headers, and Tollgate is measured with each kind of headers that it has. First each
-//! contender is tried with a small limit, and must deny. Then every answer is checked: a contender that denies, or
-//! whose headers are missing, ends the run.
+//! All contenders serve the same handler. Each limit counts by the peer's address and denies no measured request. First
+//! each contender runs with a small limit, and must deny. In the measurement every answer is checked: a contender that
+//! denies, or whose headers are missing, ends the run.
 
 mod contender;
 mod instructions;
@@ -24,7 +23,7 @@ use tokio::net::TcpListener;
 
 use contender::HttpContender;
 
-/// What a rate limit adds to a request of axum.
+/// Measures what a rate limit adds to a request in axum.
 #[derive(Parser)]
 struct HttpOptions {
     /// Rounds of each contender.
@@ -33,13 +32,13 @@ struct HttpOptions {
     /// Requests of each round.
     #[arg(long, default_value_t = 100_000)]
     requests: usize,
-    /// Different addresses that they come from.
+    /// The number of different addresses from which the requests come.
     #[arg(long, default_value_t = 1_000)]
     clients: u16,
-    /// Counts instructions, with valgrind, in place of time.
+    /// Counts instructions with valgrind, instead of measuring time.
     #[arg(long)]
     instructions: bool,
-    /// One round of this contender only.
+    /// Runs only one round of this contender.
     #[arg(long, value_enum)]
     one: Option<HttpContender>,
     /// Serves this contender until it is ended.
@@ -51,7 +50,7 @@ struct HttpOptions {
     /// Threads that serve.
     #[arg(long, default_value_t = 2)]
     threads: usize,
-    /// Given by `cargo bench`.
+    /// `cargo bench` passes this option, which has no effect.
     #[arg(long, hide = true)]
     bench: bool,
 }

@@ -1,23 +1,24 @@
-//! Rounds of requests in one process, without a socket: the service is called as a server would call it.
+//! Runs rounds of requests in one process without a socket, by calling the service as a server would.
 
 use crate::contender::HttpContender;
 
-/// Prints the time of each contender, the time that the limits add, and this as a share of what tower_governor adds.
+/// Prints the time of each contender, the time that its limit adds, and this as a share of what tower_governor adds.
 pub(crate) fn run(rounds: usize, requests: usize, clients: u16) {
     let mut apps = HttpContender::ALL.map(HttpContender::measured);
     let mut nanos: [Vec<f64>; HttpContender::ALL.len()] = Default::default();
     for round_number in 0..=rounds {
-        // Each contender comes at each place of the order equally often.
+        // The order rotates, so that each contender runs equally often at each place in it.
         for offset in 0..apps.len() {
             let which = (round_number + offset) % apps.len();
             let each = apps[which](requests, clients, usize::MAX);
-            // The first round makes the clients known and warms the memory up.
+            // The first round creates the clients' limits and warms the memory up.
             if round_number > 0 {
                 nanos[which].push(each);
             }
         }
     }
-    // Compares each round with the same round of the others: a disturbance of the machine affects neighbours alike.
+    // Compares each round with the same round of the other contenders, because a disturbance of the machine affects
+    // neighbours alike.
     let of = |who: HttpContender| &nanos[who as usize];
     let added = |who: HttpContender| -> Vec<f64> {
         of(who).iter().zip(of(HttpContender::Bare)).map(|(with, without)| with - without).collect()

@@ -1,4 +1,4 @@
-//! [`Contender`]: a limiter that is measured, and the loop in which every contender runs.
+//! [`Contender`] is a limiter that is measured, with the loop in which every contender runs.
 
 use hdrhistogram::Histogram;
 
@@ -8,11 +8,11 @@ use crate::shares::{CountedTable, TableCounts};
 
 /// Says whether the decisions of a run overlap, and whether each of them is timed.
 pub(crate) enum RunPace<'a> {
-    /// One after the other; the machine may overlap them.
+    /// The decisions are made one after the other, and the CPU may overlap them.
     BackToBack,
     /// Each decision ends before the next begins, as it does for one request in a server.
     Isolated,
-    /// Isolated, with the time of each decision recorded in nanoseconds.
+    /// Isolated decisions, each of which is timed in nanoseconds.
     Timed(&'a mut Histogram<u64>),
 }
 
@@ -23,11 +23,11 @@ pub(crate) trait Contender<K>: Sync {
     /// Decides a request of cost 1 for each key, in order, and returns the number of admitted requests.
     fn decide(&self, keys: &[K], pace: RunPace<'_>) -> u64;
 
-    /// Prepares a round, untimed. All contenders are prepared before the first is timed, so that none finds in the
-    /// caches what it prepared.
+    /// Prepares a round, untimed. All contenders are prepared before the first is timed, so that no contender still has
+    /// its preparation in the caches.
     fn prepare(&self) {}
 
-    /// The counts of its table, if it has a table that keeps them. They are read while nothing is timed.
+    /// The counts of the contender's table, if it has one that keeps counts. They are read while nothing is timed.
     fn counts(&self) -> Option<TableCounts> {
         None
     }
@@ -41,7 +41,8 @@ pub(crate) fn single<K>(
     counted(name, (), move |(), key| check(key))
 }
 
-/// As [`many`], for a limiter whose table may count installs, reclaims and requests without a cell ([`TableCounts`]).
+/// Like [`single`], for a limiter whose table may count installs, reclaims and requests without a cell (see
+/// [`TableCounts`]).
 pub(crate) fn counted<K, L: CountedTable + Sync + 'static>(
     name: &str,
     limiter: L,
@@ -50,8 +51,9 @@ pub(crate) fn counted<K, L: CountedTable + Sync + 'static>(
     Box::new(Single { name: name.to_owned(), limiter, check })
 }
 
-/// A limiter beside the function that uses it. A load of the limiter goes no further than if the function had captured
-/// it. The function captures nothing itself: another address for it would be one more instruction in the loops.
+/// A limiter and the function that uses it. The limiter is stored directly beside the function, so loading it is as
+/// cheap as if the function had captured it. The function itself captures nothing: a second address, for a capture,
+/// would be one more instruction in the loops.
 struct Single<L, F> {
     name: String,
     limiter: L,
@@ -102,7 +104,7 @@ pub(crate) fn many<K>(
     counted_many(name, (), move |(), keys| check(keys))
 }
 
-/// The same for a limiter whose table may keep counts.
+/// Like [`many`], for a limiter whose table may keep counts.
 pub(crate) fn counted_many<K, L: CountedTable + Sync + 'static>(
     name: &str,
     limiter: L,

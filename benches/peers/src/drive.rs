@@ -20,9 +20,9 @@ pub(crate) const PLENTY_PER_SECOND: u64 = 1_000_000_000;
 /// How a contender runs in one workload.
 pub(crate) struct Entrant<K> {
     pub(crate) contender: Box<dyn Contender<K> + Sync>,
-    /// The entrant gets one in `one_in` keys, if all keys would take it minutes.
+    /// The entrant gets only one key out of `one_in`. This is above 1 where all keys would take it minutes.
     pub(crate) one_in: usize,
-    /// This is false for the entrant that only measures the machine's floor, which decides nothing.
+    /// False for entrants whose answers are not checked, such as the one that only measures the machine's floor.
     pub(crate) decides: bool,
     pub(crate) isolated: bool,
 }
@@ -34,9 +34,9 @@ impl<K> From<Box<dyn Contender<K> + Sync>> for Entrant<K> {
 }
 
 impl<K> Entrant<K> {
-    /// Returns true if at least 9,999 of 10,000 decisions were those that the workload demands. The others are allowed
-    /// because a thread may be preempted between reading its clock and deciding, and because a full table may refuse
-    /// 1 key in 100,000.
+    /// Returns true if at least 9,999 of 10,000 decisions were those that the workload demands. The remaining ones may
+    /// be wrong, because a thread may be preempted between reading its clock and deciding, and because a full table may
+    /// refuse 1 key in 100,000.
     pub(crate) fn is_right(&self, admitted: u64, asked: usize, expect: Expect) -> bool {
         let asked = asked as u64;
         let wrong = if expect == Expect::All { asked.abs_diff(admitted) } else { admitted };
@@ -47,7 +47,8 @@ impl<K> Entrant<K> {
 /// Nanoseconds per decision of each thread, by entrant and round.
 pub(crate) type Times = Vec<Vec<f64>>;
 
-/// Runs the entrants in the order A B C, A B C, and so on: a disturbance of the machine affects all of them alike.
+/// Runs the entrants in the order A B C, A B C, and so on, so that a disturbance of the machine affects all of them
+/// alike.
 pub(crate) fn interleave<K: Sync>(
     entrants: &[Entrant<K>],
     streams: &[Vec<K>],
@@ -94,7 +95,6 @@ fn one_thread<K>(entrant: &Entrant<K>, stream: &[K], barrier: &Barrier, expect: 
     elapsed.as_nanos() as f64 / length as f64
 }
 
-/// The median of some figures.
 pub(crate) fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     let middle = figures.len() / 2;

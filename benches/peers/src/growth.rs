@@ -1,6 +1,6 @@
 //! Measures how the cost of a decision grows with the number of keys, the load of the table, the number of threads, and
 //! the skew of the keys.
-//! `cargo bench --bench peers -- growth` prints it, and draws it into `target/growth.svg`.
+//! `cargo bench --bench peers -- growth` prints the figures and draws them into `target/growth.svg`.
 
 use std::error::Error;
 use std::path::Path;
@@ -28,7 +28,7 @@ struct GrowthSeries {
     points: Vec<(f64, f64)>,
 }
 
-/// One of four plots, each with something that grows on its horizontal axis.
+/// One of four plots. Each has a different growing quantity on its horizontal axis.
 struct Plot {
     title: &'static str,
     is_log: bool,
@@ -41,7 +41,7 @@ impl Plot {
         Self { title, is_log, series: Vec::new() }
     }
 
-    /// Measures all entrants at one point.
+    /// Measures all entrants at one point of the horizontal axis.
     fn measure(
         &mut self,
         at: f64,
@@ -73,7 +73,7 @@ fn filled(entrants: Vec<Entrant<u64>>, keys: u64) -> Vec<Entrant<u64>> {
     entrants
 }
 
-/// Tollgate, and the entrants that do the least that a table has to do.
+/// Tollgate, and the entrants that do only the minimum that every table has to do.
 fn common(keys: u64) -> Vec<Entrant<u64>> {
     vec![
         Entrant { decides: false, ..floor::keyed(keys).into() },
@@ -93,7 +93,8 @@ fn by_keys(options: &PeersOptions) -> Plot {
     plot
 }
 
-/// Plots the load of a table whose keys stay: if the table is full, the last keys are decided in its spill.
+/// Plots the cost by the load of a table in which no key becomes idle. When the table is full, the spill decides the
+/// last keys.
 fn by_load(options: &PeersOptions) -> Plot {
     let mut plot = Plot::new("percent of cells that hold keys, a table for 1 M, 1 thread", false);
     for percent in (1..=10).map(|tenth| 10 * tenth) {
@@ -121,7 +122,7 @@ fn by_threads(options: &PeersOptions) -> Plot {
 #[expect(clippy::cast_sign_loss, reason = "ranks begin with 1")]
 fn by_skew(options: &PeersOptions) -> Plot {
     let mut plot = Plot::new("exponent of Zipf's law, 1 M keys, 2 threads", false);
-    // The most frequent keys exceed their limit: some of their requests are denied.
+    // The most frequent keys exceed their limit, so some of their requests are denied.
     let any = |entrant| Entrant { decides: false, ..entrant };
     let entrants = filled(common(M).into_iter().map(any).collect(), M);
     for tenths in [0, 4, 8, 10, 12, 15, 20] {

@@ -66,10 +66,10 @@ pub(crate) fn checks(options: &PeersOptions, report: &mut PeersReport) {
     add(name, 2, &quantiles, &timed, report);
 }
 
-/// Times the inserts of new keys, one after the other, into limiters as they are built by default.
+/// Times inserts of new keys, one after the other, into limiters with their default settings.
 pub(crate) fn inserts(options: &PeersOptions, report: &mut PeersReport) {
     let many = if options.full { 10 * M } else { 4 * M };
-    // The usual quantiles, and those at which the growth of a map of many keys shows.
+    // The usual quantiles, and those that show the growth of a map with many keys.
     inserts_of(M, options.rounds, &[("p50", 0.5), ("p99", 0.99)], options, report);
     inserts_of(many, options.rounds.min(3), &[("p50", 0.5), ("p99.99", 0.9999)], options, report);
 }
@@ -88,21 +88,21 @@ fn inserts_of(
     let stream = vec![stream::all::<u64>(keys)];
     let mut all: Vec<Timed> = FEW.iter().map(|_| (Vec::new(), None)).collect();
     for _ in 0..rounds {
-        // All contenders are built before any is timed: a table that has just been written is in the cache.
+        // All contenders are built before any is timed, because a table that has just been written is in the cache.
         let contenders = FEW.map(|name| few::<u64>(name, keys).expect("one of the few"));
         for (contender, (times, shares)) in contenders.iter().zip(&mut all) {
             times.push(timed(&**contender, &stream));
-            // The limiters of one round: all keys are new to each of them.
+            // The limiters of one round. All keys are new to each of them.
             *shares = contender.counts().map(|counts| counts.since(TableCounts::NONE, keys));
         }
     }
     add(&name, 1, quantiles, &all, report);
 }
 
-/// The times of one of the [`FEW`] in each round, and the shares of its table's decisions.
+/// The times of one contender of [`FEW`] in each round, and the shares of its table's decisions.
 type Timed = (Vec<Histogram<u64>>, Option<Shares>);
 
-/// Adds rows of these quantiles, and of the worst time, for each of the [`FEW`].
+/// Adds rows of these quantiles, and of the worst time, for each contender of [`FEW`].
 fn add(
     workload: &str,
     threads: usize,

@@ -1,12 +1,12 @@
-//! Tollgate beside other limiters, in one process, rounds interleaved: `cargo bench --bench peers`.
+//! Measures Tollgate beside other limiters, in one process with interleaved rounds: `cargo bench --bench peers`.
 //!
-//! The table shows nanoseconds per decision of each thread, and how many times as fast as governor a contender is: the
-//! median over rounds of the ratio within a round. Figures can be compared only within a workload and a number of
+//! The table shows nanoseconds per decision of each thread, and how many times as fast as governor a contender is. The
+//! latter is the median of the ratios within each round. Figures can be compared only within a workload and a number of
 //! threads; rows of the same code differ by noise. For Tollgate's tables it also shows the shares of hits and other
 //! decisions.
 //!
-//! It panics if a contender decides otherwise than the workload demands. The time of a wrong answer is worth nothing,
-//! and a half-full table would be taken for a full one.
+//! The run panics if a contender's decisions are not those that the workload demands. Without this check the time of a
+//! wrong answer would count, and a half-full table could pass for a full one.
 
 #![allow(clippy::cast_possible_truncation, reason = "no count here comes near 2^32")]
 

@@ -1,4 +1,4 @@
-//! Memory: each figure is measured in a process of its own, so that no contender inherits the heap of another.
+//! Measures memory. Each figure comes from its own process, so that no contender inherits the heap of another.
 
 use std::process::Command;
 
@@ -29,13 +29,13 @@ fn growth<K: BenchKey>(build: impl Fn() -> Box<dyn Contender<K> + Sync>, keys: u
     // The memory of a process and a limiter before there is any key.
     let before = resident();
     let contender = build();
-    // One key at a time, so that no list of keys is counted.
+    // The keys are made one at a time, so that no list of keys is counted.
     let mut admitted = 0;
     for number in 0..keys {
         admitted += contender.decide(&[K::nth(number)], RunPace::BackToBack);
     }
     let after = resident();
-    // One of 100,000 new keys finds both of its shards full.
+    // One of 100,000 new keys may find both of its shards full.
     assert!(keys - admitted <= keys / 1_000, "{admitted} of {keys} were admitted");
     after.saturating_sub(before)
 }

@@ -1,4 +1,4 @@
-//! New keys: empty limiters with room for all keys get one request for each key.
+//! Measures new keys: empty limiters with room for all keys get one request for each key.
 
 use crate::drive::{Entrant, Expect, run};
 use crate::limiters::{floor, governor, tollgate};
@@ -9,8 +9,8 @@ use crate::stream;
 
 const KEYS: u64 = 1_000_000;
 
-/// One limiter of each kind. All limiters of a round are built before the first is timed, so that none finds in the
-/// caches what was written when it was built.
+/// One limiter of each kind. All limiters of a round are built before the first is timed, so that no limiter is still
+/// in the caches from when it was built.
 fn built() -> Vec<Entrant<u64>> {
     let expect = Expect::All;
     vec![
@@ -24,14 +24,14 @@ fn built() -> Vec<Entrant<u64>> {
     ]
 }
 
-/// The shares of one round's decisions, in which all keys were new.
+/// The shares of the decisions in one round. All keys were new in it.
 fn shares(entrant: &Entrant<u64>) -> Option<Shares> {
     let shares = entrant.contender.counts()?.since(TableCounts::NONE, KEYS);
     assert!(shares.hit < 1e-4, "{}: {shares}", entrant.contender.name());
     Some(shares)
 }
 
-/// Times one request for each key, on one thread, and on two threads with half of the keys each.
+/// Times one request for each key, first on one thread, then on two threads with half of the keys each.
 pub(crate) fn throughput(options: &PeersOptions, report: &mut PeersReport) {
     let name = "new keys, 1 M u64";
     if !options.wants(name) {

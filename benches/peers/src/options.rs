@@ -2,18 +2,18 @@
 
 use clap::Parser;
 
-/// Tollgate beside other rate limiters.
+/// Measures Tollgate beside other rate limiters.
 #[derive(Parser)]
 pub(crate) struct PeersOptions {
-    /// Only workloads whose names contain one of these.
+    /// Runs only the workloads whose names contain one of these.
     pub(crate) workloads: Vec<String>,
-    /// Every workload at full size.
+    /// Runs every workload at full size.
     #[arg(long)]
     pub(crate) full: bool,
     /// Rounds of each contender in each workload.
     #[arg(long, default_value_t = 5)]
     pub(crate) rounds: usize,
-    /// Given by `cargo bench`.
+    /// `cargo bench` passes this option, which has no effect.
     #[arg(long, hide = true)]
     pub(crate) bench: bool,
 }

@@ -1,9 +1,9 @@
-//! The stopwatch that separates one decision from the next.
+//! A stopwatch for single decisions, which keeps each separate from the next.
 
 use crate::machine::fence;
 
-/// Times single operations with the counter, fenced on both sides. The fences and two readings add about 18 ns to
-/// every time, alike for all.
+/// Times single operations with the counter, fenced on both sides. The fences and the two readings add about 18 ns to
+/// each time, for all contenders alike.
 pub(crate) struct Stopwatch {
     clock: quanta::Clock,
 }

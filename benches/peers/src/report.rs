@@ -14,7 +14,7 @@ pub(crate) struct WorkloadRow {
     pub(crate) workload: String,
     pub(crate) contender: String,
     pub(crate) threads: usize,
-    /// Nanoseconds, or the unit that the workload's name gives.
+    /// The figure in nanoseconds, or in the unit that the workload's name gives.
     pub(crate) median_ns: f64,
     /// Governor's figure divided by this one: how many times as fast this contender is.
     pub(crate) ratio_to_governor: f64,
@@ -71,7 +71,7 @@ impl PeersReport {
         self.rows.is_empty()
     }
 
-    /// Writes `target/peers.json` of the workspace.
+    /// Writes the file `target/peers.json` in the workspace.
     pub(crate) fn write(&self) -> io::Result<PathBuf> {
         let path = target()?.join("peers.json");
         fs::write(&path, serde_json::to_string_pretty(&self.rows)?)?;

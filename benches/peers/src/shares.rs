@@ -1,7 +1,7 @@
-//! The kinds of a table's decisions: the share of hits, and of others.
+//! The shares of the kinds of a table's decisions: hits and others.
 //!
-//! A hit increments no count, so nothing is counted while a contender is timed. A table's counts are read before the
-//! first round and after the last, while no thread decides.
+//! Hits increment no count, so counting does not disturb the measured decisions of a contender. A table's counts are
+//! read before the first round and after the last, while no thread decides.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -13,11 +13,11 @@ use tollgate::KeyedLimiter;
 /// Counts of a table since it was built.
 #[derive(Clone, Copy)]
 pub(crate) struct TableCounts {
-    /// Cells that were given to a key that had none.
+    /// The number of cells that were given to a key without one.
     installed: u64,
-    /// Cells whose idle key was forgotten.
+    /// The number of cells whose idle key was forgotten.
     reclaimed: u64,
-    /// Requests of keys that found no cell, or none in time.
+    /// Requests whose key found no cell, or did not find one in time.
     without_cell: u64,
 }
 
@@ -28,9 +28,9 @@ pub(crate) struct Shares {
     pub(crate) hit: f64,
     /// Decisions of keys that had no cell and were given one.
     pub(crate) install: f64,
-    /// Cells whose idle key was forgotten, divided by the number of decisions. Such a cell was taken over by a new key,
-    /// or swept by a decision that had to advance a time floor first. That decision is also counted as one of the other
-    /// kinds.
+    /// Cells whose idle key was forgotten, divided by the number of decisions. Either a new key took the cell over, or
+    /// a decision swept it because it had to advance a time floor first. That decision is also counted as one of the
+    /// other kinds.
     pub(crate) reclaim: f64,
     /// Decisions in the spill, and denials, of keys that found no cell.
     pub(crate) without_cell: f64,
@@ -75,7 +75,7 @@ pub(crate) trait CountedTable {
     fn counts(&self) -> Option<TableCounts>;
 }
 
-/// For contenders without such counts.
+/// The result for contenders that keep no counts.
 impl CountedTable for () {
     fn counts(&self) -> Option<TableCounts> {
         None
@@ -85,9 +85,9 @@ impl CountedTable for () {
 impl<K: Hash + ?Sized, S: BuildHasher> CountedTable for KeyedLimiter<K, S> {
     fn counts(&self) -> Option<TableCounts> {
         let stats = self.stats();
-        // `Stats::live` leaves out keys that are idle and still have their cells, which a hit finds. A snapshot has
-        // these keys. Here a key leaves its cell only if it is forgotten, so each installed key is in its cell now or
-        // was forgotten.
+        // The number of keys comes from a snapshot, because `Stats::live` leaves out idle keys whose cells are still
+        // there to be found. In these workloads a key leaves its cell only when it is forgotten, so each installed key
+        // is in its cell now or was forgotten.
         let held = self.snapshot(io::sink()).expect("a table at rest").keys as u64;
         Some(TableCounts {
             installed: held + stats.reclaimed,

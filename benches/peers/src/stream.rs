@@ -13,7 +13,7 @@ impl BenchKey for () {
 }
 
 impl BenchKey for u64 {
-    /// The number is spread over all 64 bits, as the hashes of users' ids are (the ids themselves are not).
+    /// The number is spread over all 64 bits, as the hashes of users' ids are.
     fn nth(number: u64) -> Self {
         (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
@@ -30,8 +30,8 @@ pub(crate) fn all<K: BenchKey>(keys: u64) -> Vec<K> {
     (0..keys).map(K::nth).collect()
 }
 
-/// `length` keys drawn evenly from `keys`, one stream for each thread. A stream lies in memory in the order of use, as
-/// the keys of freshly parsed requests would.
+/// `length` keys drawn evenly from `keys`, one stream for each thread. A stream stores the keys in the order of use,
+/// like the keys of freshly parsed requests.
 pub(crate) fn uniform<K: BenchKey>(keys: u64, length: usize, threads: usize) -> Vec<Vec<K>> {
     (0..threads as u64)
         .map(|seed| {

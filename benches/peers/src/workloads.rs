@@ -22,8 +22,8 @@ struct KeyedWorkload<K> {
     entrants: Vec<Entrant<K>>,
 }
 
-/// The contenders of every keyed workload: governor twice, since the difference between rows of the same code is noise,
-/// the floors, the prototype, and Tollgate.
+/// The contenders of every keyed workload: governor, the floors, the prototype, and Tollgate. governor runs twice,
+/// because the difference between two rows of the same code shows the noise.
 fn common<K>(keys: u64, expect: Expect) -> Vec<Entrant<K>>
 where
     K: Hash + Eq + Clone + Send + Sync + 'static,
@@ -33,14 +33,14 @@ where
         governor::keyed("governor (control)", keys, expect).into(),
         Entrant { decides: false, ..floor::keyed(keys).into() },
         Entrant { decides: false, ..floor::laden(keys).into() },
-        // With few keys the prototype has no cell for some of them, because their line and the next are full, and
-        // denies them. So its answers are not checked.
+        // With few keys the prototype denies some of them: it has no cell for them, because their line and the next are
+        // full. So its answers are not checked.
         Entrant { decides: false, ..prototype::own_clock(keys).into() },
         tollgate::own_clock(keys, expect).into(),
     ]
 }
 
-/// Other ways to call Tollgate, and the floor of each.
+/// Other ways to call Tollgate, and a floor for each.
 fn tollgates<K: Hash + 'static>(keys: u64, expect: Expect) -> Vec<Entrant<K>> {
     vec![
         tollgate::callers_now(keys, expect).into(),
@@ -63,8 +63,8 @@ where
         governor::keyed_ahash(keys, expect).into(),
         keyed_peers::gcra(keys, expect).into(),
         keyed_peers::atomic_token_bucket(keys, expect).into(),
-        // Its count starts again whenever its second ends, even in the middle of a round, so it is not required to
-        // deny.
+        // pingora-limits starts counting again at the end of each second, even in the middle of a round, so it is not
+        // required to deny.
         Entrant { decides: false, ..keyed_peers::pingora(expect).into() },
         naive::mutex(keys, expect).into(),
         naive::dashmap(keys, expect).into(),
@@ -78,15 +78,15 @@ fn u64_keys(name: &str, keys: u64, expect: Expect) -> KeyedWorkload<u64> {
     entrants.extend(tollgates(keys, expect));
     entrants.extend(others(keys, expect));
     entrants.push(keyed_peers::rate_net_u64(keys, expect).into());
-    // The sketch's cells are shared: some of so many new keys would be denied at their first request, where only the
-    // second should be.
+    // Keys share the sketch's cells, so some of these many new keys would be denied at their first request. The
+    // workload demands that only the second is denied.
     if expect == Expect::All {
         entrants.push(tollgate::sketch().into());
     }
     KeyedWorkload { name: name.to_owned(), keys, expect, entrants }
 }
 
-/// Only governor takes part of all peers, because each of the others takes a minute to fill with so many keys.
+/// governor is the only peer here, because each of the others takes a minute to fill with so many keys.
 fn u64_keys_without_peers(name: &str, keys: u64, expect: Expect) -> KeyedWorkload<u64> {
     let mut entrants = common(keys, expect);
     entrants.extend(tollgates(keys, expect));
@@ -157,7 +157,7 @@ fn add<K: Sync>(
     report.compare(name, streams.len(), &measured.collect::<Vec<_>>());
 }
 
-/// Every policy, besides governor; the first, plain GCRA, is what the others are compared with.
+/// The policies of the workloads by policy. The first is plain GCRA, with which the others are compared.
 const POLICIES: [&str; 11] = [
     "gcra 100/s burst 20",
     "gcra 1000000/s burst 1000",
@@ -172,13 +172,13 @@ const POLICIES: [&str; 11] = [
     "gcra 100/s burst 20 penalty 10m after 3",
 ];
 
-/// A workload of 1 M keys: governor, and Tollgate under each of `POLICIES`, called in the given `way`. In some ways
-/// tables with tiers, or other verbs, are added.
+/// A workload of 1 M keys: governor, and Tollgate under each of `POLICIES`, called in the given `way`. Some ways also
+/// get tables with tiers, or other calls than `check`.
 fn by_policy(way: CallStyle, keys: u64) -> KeyedWorkload<u64> {
     let expect = Expect::All;
     let mut entrants: Vec<Entrant<u64>> = vec![governor::keyed("governor", keys, expect).into()];
     entrants.extend(POLICIES.map(|text| Entrant {
-        // The burst lasts a millisecond: a thread whose time is that far behind another's is denied, as it should be.
+        // This burst lasts a millisecond, so a thread whose time is that far behind another's is rightly denied.
         decides: !(matches!(way, CallStyle::CallersNow) && text.ends_with("burst 1000")),
         ..policies::keyed(text, text, keys, way).into()
     }));
@@ -197,7 +197,7 @@ fn by_policy(way: CallStyle, keys: u64) -> KeyedWorkload<u64> {
     KeyedWorkload { name: format!("policies, 1 M keys, {}", way.name()), keys, expect, entrants }
 }
 
-/// Calls that differ in how they are compiled, or in how late their times are; and tables that are fuller.
+/// Workloads of calls that are compiled differently, of late times, and of fuller tables.
 fn by_way(keys: u64) -> KeyedWorkload<u64> {
     let (expect, text) = (Expect::All, "gcra 100/s burst 20");
     let mut entrants: Vec<Entrant<u64>> = vec![governor::keyed("governor", keys, expect).into()];
@@ -213,14 +213,14 @@ fn by_way(keys: u64) -> KeyedWorkload<u64> {
     KeyedWorkload { name: "ways, 1 M keys".to_owned(), keys, expect, entrants }
 }
 
-/// The other stores for a limit of each key: logs, sketches, and a full table.
+/// The other stores that keep a limit for each key: logs, sketches, and a full table.
 fn by_kind(keys: u64) -> KeyedWorkload<u64> {
     let expect = Expect::All;
     let entrants = vec![
         governor::keyed("governor", keys, expect).into(),
         kinds::sketch(keys).into(),
         kinds::keyed_log(keys).into(),
-        // Other keys crowd the cells of its spill, so some requests are denied.
+        // Other keys use up the cells of the full table's spill, so some requests are denied.
         Entrant { decides: false, ..kinds::full(keys).into() },
     ];
     KeyedWorkload { name: "kinds, 1 M keys".to_owned(), keys, expect, entrants }
@@ -237,12 +237,12 @@ fn direct_by_policy(name: &str, expect: Expect, options: &PeersOptions, report: 
         entrants.push(kinds::live("gcra 1/h").into());
         entrants.push(kinds::log().into());
         for entrant in &entrants {
-            // This uses up any burst.
+            // This number of requests uses up any burst.
             entrant.contender.decide(&[(); 64], RunPace::BackToBack);
         }
     }
     for threads in [1, 2] {
-        // No more decisions than a roomy window admits.
+        // This is at most what the policy of a window admits.
         let decisions = (10 * options.decisions()).min(kinds::ROOM / threads);
         let streams = vec![vec![(); decisions]; threads];
         add(name, &entrants, &streams, expect, options, report);
@@ -268,12 +268,12 @@ fn direct(name: &str, expect: Expect, options: &PeersOptions, report: &mut Peers
         entrants.push(tollgate::lease(expect).into());
     } else {
         for entrant in &entrants {
-            // This uses up any burst.
+            // This number of requests uses up any burst.
             entrant.contender.decide(&[(); 64], RunPace::BackToBack);
         }
     }
     for threads in [1, 2] {
-        // Fewer decisions would be over before all threads run at once.
+        // With fewer decisions the first threads would be done before the last ones start.
         let streams = vec![vec![(); 10 * options.decisions()]; threads];
         add(name, &entrants, &streams, expect, options, report);
     }
@@ -332,7 +332,7 @@ pub(crate) fn run(options: &PeersOptions, report: &mut PeersReport) {
     }
 }
 
-/// A contender whose latencies and memory are measured, if it is one of [`FEW`].
+/// Builds a contender whose latencies and memory are measured, if this is the name of one of [`FEW`].
 pub(crate) fn few<K>(name: &str, keys: u64) -> Option<Boxed<K>>
 where
     K: Hash + Eq + Clone + Display + Send + Sync + 'static,
@@ -348,5 +348,5 @@ where
     })
 }
 
-/// The names that [`few`] knows, governor first.
+/// The names that [`few`] accepts, governor first.
 pub(crate) const FEW: [&str; 5] = ["governor", "tollgate", "gcra", "DashMap", "Mutex<HashMap>"];

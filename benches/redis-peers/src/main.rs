@@ -1,5 +1,5 @@
-//! Decisions per second against one redis-server, in interleaved rounds: a plain limiter in Lua, limitador's storages
-//! on Redis, and Tollgate's modes. Times are not asserted; admissions are.
+//! Measures decisions per second against one redis-server, in interleaved rounds: of a plain limiter in Lua, of
+//! limitador's storages on Redis, and of Tollgate's modes. It asserts the number of admissions, but no times.
 //!
 //! ```text
 //! apt-get install redis-server libssl-dev
@@ -22,7 +22,7 @@ use race::{RaceContender, RaceRow, race};
 use server::Server;
 use tollgate_redis::Mode;
 
-/// A limit, in each window of a second, that no contender can use up.
+/// A limit for each window of a second, so high that no contender can use it up.
 const LIMIT: u64 = 100_000_000;
 
 /// One limit for each value of `key`, built as in limitador's documentation.

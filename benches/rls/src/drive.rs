@@ -1,4 +1,4 @@
-//! The client: connections that make requests one after the other, and check the answers.
+//! The client has connections that make requests one after the other, and checks the answers.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -19,11 +19,11 @@ pub(crate) struct DriveRound {
     pub(crate) requests: u64,
     pub(crate) took: Duration,
     pub(crate) latencies_ns: Histogram<u64>,
-    /// Processor time of the server.
+    /// The processor time that the server took.
     pub(crate) cpu_s: f64,
 }
 
-/// A round ends after this much time, or after this many requests.
+/// The end of a round: after this much time, or after this many requests.
 #[derive(Clone, Copy)]
 pub(crate) enum Span {
     Time(Duration),
@@ -132,7 +132,7 @@ fn request(client: usize, descriptors: usize) -> RateLimitRequest {
     }
 }
 
-/// Makes decisions in this process, from a message's bytes to the bytes of its answer.
+/// Makes decisions in this process without a socket, from the bytes of a request to the bytes of its answer.
 pub(crate) fn decide(decisions: u32, descriptors: usize) -> Result<(), Box<dyn Error>> {
     use tollgate_service::offline::Offline;
     let settings = tollgate_rules::RuleSettings::default();

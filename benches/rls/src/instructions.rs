@@ -1,8 +1,8 @@
 //! Instructions of a server per request, under valgrind's callgrind.
 //!
-//! Each server runs twice, and answers more requests the second time: the difference between the counts is the cost of
-//! these requests, without start and end. A count hardly depends on what else the machine does. All connections make
-//! requests at once, as with a busy server.
+//! Each server runs twice, and answers more requests the second time. The difference between the two counts is the cost
+//! of the additional requests, without the start and the end of the process. These counts hardly depend on what else
+//! the machine does. All connections make requests at once, as they do on a busy server.
 
 use std::error::Error;
 use std::path::Path;
@@ -11,11 +11,11 @@ use crate::drive::{Clients, Span};
 use crate::options::{RlsOptions, ServerKind};
 use crate::server;
 
-/// After either number of requests of each connection every client is known.
+/// With either number of requests, each client makes at least one.
 const FEWER: u32 = 20;
 const MORE: u32 = 220;
 
-/// Prints the instructions of each server, and those of the service alone.
+/// Prints the instructions of each server, and of the service alone.
 pub(crate) fn run(options: &RlsOptions, profiles: &Path) -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut each = [0; 2];

@@ -1,4 +1,4 @@
-//! The cost of a rate limit behind gRPC: the service beside a bare tonic server of the same messages.
+//! Measures the cost of a rate limit behind gRPC: the service beside a bare tonic server with the same messages.
 //!
 //! ```text
 //! cargo bench -p tollgate-rls-bench                       both, rounds interleaved
@@ -49,11 +49,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         servers.push((process, clients));
     }
     let mut report = report::RlsReport::new(&options);
-    // The first round warms up connections, tables and processors.
+    // The first round is not measured: it warms up connections, tables and processors.
     for number in 0..=options.rounds {
         let mut of_both = [None, None];
         for turn in 0..2 {
-            // Each server comes first equally often.
+            // Each server is the first in equally many rounds.
             let which = (number + turn) % 2;
             let (process, clients) = &mut servers[which];
             let cpu_before = process.cpu_s();

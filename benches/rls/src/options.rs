@@ -12,13 +12,13 @@ pub(crate) enum ServerKind {
     Echo,
 }
 
-/// The service beside a bare gRPC server of the same messages.
+/// Measures the service beside a bare gRPC server with the same messages.
 #[derive(Parser)]
 pub(crate) struct RlsOptions {
     /// Rounds of each server.
     #[arg(long, default_value_t = 11)]
     pub(crate) rounds: usize,
-    /// How long each of them takes.
+    /// The duration of each round.
     #[arg(long, default_value_t = 3_000)]
     pub(crate) millis: u64,
     /// Connections, each with one request at a time.
@@ -30,10 +30,10 @@ pub(crate) struct RlsOptions {
     /// Threads of the client.
     #[arg(long, default_value_t = 2)]
     pub(crate) threads: usize,
-    /// One server alone, until it is ended.
+    /// Runs one server alone, until it is ended.
     #[arg(long, value_enum)]
     pub(crate) serve: Option<ServerKind>,
-    /// So many decisions in this process, without a socket.
+    /// Makes this many decisions in this process, without a socket.
     #[arg(long)]
     pub(crate) decide: Option<u32>,
     /// Counts instructions under valgrind, and leaves its profiles in this directory.
@@ -45,10 +45,10 @@ pub(crate) struct RlsOptions {
     /// The address of a Redis server, in which the service then keeps its limits.
     #[arg(long)]
     pub(crate) redis: Option<String>,
-    /// Count each request in Redis (exact), in leases, or in the background (async).
+    /// Counts each request in Redis (exact), in leases, or in the background (async).
     #[arg(long, default_value = "exact", requires = "redis")]
     pub(crate) accuracy: String,
-    /// Given by `cargo bench`.
+    /// `cargo bench` passes this option, which has no effect.
     #[arg(long, hide = true)]
     pub(crate) bench: bool,
 }

@@ -7,7 +7,7 @@ use crate::options::RlsOptions;
 
 /// The least share of the bare server's requests per second that the service must reach.
 const LEAST_RATE: f64 = 0.92;
-/// The most that the service's 99th percentile may be, as a multiple of the bare server's.
+/// The highest 99th percentile that the service may have, as a multiple of the bare server's.
 const MAX_P99: f64 = 1.50;
 
 /// Prints each round as it ends, and the medians at the end.

@@ -1,4 +1,4 @@
-//! The two servers, each a process of its own.
+//! The two servers, each in its own process.
 
 use std::error::Error;
 use std::io::{BufRead, BufReader, Read};
@@ -20,8 +20,8 @@ use tonic::{Request, Response, Status};
 
 use crate::options::{RlsOptions, ServerKind};
 
-/// The limit of each client for a year: no client reaches it, and no window turns. Redis could not hold a count ten
-/// times as large.
+/// The limit of each client for a year. No client reaches it, and no window ends during a run. A limit ten times as
+/// high would be too large for a count in Redis.
 pub(crate) const LIMIT: u32 = 200_000_000;
 
 /// A server that runs in another process.
@@ -35,7 +35,7 @@ pub(crate) fn start(kind: ServerKind, options: &RlsOptions) -> Result<Process, B
     run(Command::new(env::current_exe()?), kind, options)
 }
 
-/// The same with one thread under valgrind, which writes its profile to this file.
+/// Starts the server with one thread under valgrind, which writes its profile to this file.
 pub(crate) fn start_counted(
     kind: ServerKind,
     options: &RlsOptions,
@@ -72,12 +72,12 @@ impl Process {
     pub(crate) fn cpu_s(&self) -> f64 {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()));
         let stat = stat.unwrap_or_default();
-        // The fields after the name, which may contain anything. The state is the first of them, utime and stime the
-        // 12th and 13th.
+        // These are the fields after the name. The name itself may contain anything. The first of these fields is the
+        // state; utime and stime are the 12th and 13th.
         let fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
         let ticks: f64 =
             fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum();
-        // Linux counts in hundredths of seconds on every machine.
+        // Linux counts processor time in hundredths of a second on every machine.
         ticks / 100.0
     }
 
@@ -115,7 +115,8 @@ pub(crate) fn serve(kind: ServerKind, options: &RlsOptions) -> Result<(), Box<dy
     })
 }
 
-/// Rules with one rule for each descriptor; if a rule counts in Redis, it does so with this accuracy.
+/// A file of rules with one rule for each descriptor. If `accuracy` is given, the rules count in Redis with this
+/// accuracy.
 pub(crate) fn rules(descriptors: usize, accuracy: &str) -> String {
     let limit = format!("rate_limit: {{unit: year, requests_per_unit: {LIMIT}}}");
     let rule = |n| format!("  - {{key: user{n}, accuracy: {accuracy}, {limit}}}\n");
@@ -133,7 +134,7 @@ async fn ours(asked: &RlsOptions) -> Result<(), Box<dyn Error>> {
     options.global = asked.redis.as_deref().map(|address| tollgate_service::Global {
         // Each run has keys of its own, because the counts of an earlier run would still be in Redis.
         prefix: format!("rls-bench-{}", std::process::id()),
-        // Longer than a server under valgrind takes: a decision without the store would give another count.
+        // This is longer than a server under valgrind takes: if it decided without the store, the count would be wrong.
         deadline: std::time::Duration::from_secs(5),
         ..tollgate_service::Global::new(address)
     });

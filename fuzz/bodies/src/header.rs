@@ -1,4 +1,4 @@
-//! HTTP headers: those that tell clients about limits, and those that name the address of a request.
+//! Headers of HTTP: those that tell clients about limits, and those that name the address of a request.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -13,8 +13,9 @@ use tollgate_http::keys::{ClientAddress, Extract, Head, Key, NormalPath, PeerAdd
 
 use tollgate_model::Plant;
 
-/// Target `http_headers`: any lines of headers are read or passed over. A header that is read is printed so that it can
-/// be read again. Nothing that a client writes changes the address that its proxy gives for it.
+/// The target `http_headers`: any header lines are read or ignored. Headers that were read are printed again, and then
+/// read as the same. The address that a proxy gives for its client stays the same, whatever headers the client itself
+/// sends.
 #[derive(Arbitrary, Clone, Copy, PartialEq, Eq)]
 pub struct HeaderCase<'l>(pub &'l [u8]);
 
@@ -26,7 +27,7 @@ impl fmt::Debug for HeaderCase<'_> {
 
 const PROXY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 
-/// Headers that proxies write at the right end, with the address that each means.
+/// Headers that proxies append on the right, with the address that each names.
 const SAID: [(&str, &str, &str); 4] = [
     ("x-forwarded-for", "198.51.100.9", "198.51.100.9"),
     ("x-forwarded-for", "[2001:db8::17]:4711", "2001:db8::17"),
@@ -55,7 +56,7 @@ impl HeaderCase<'_> {
         normal_path_is_its_own(self.0);
     }
 
-    /// The lines of the form `name: value` that are valid headers.
+    /// The lines that have the form `name: value` and are valid headers.
     fn headers(&self) -> HeaderMap {
         let lines = self.0.split(|&byte| byte == b'\n').filter_map(|line| {
             let colon = line.iter().position(|&byte| byte == b':')?;
@@ -64,7 +65,7 @@ impl HeaderCase<'_> {
             Some((name, value))
         });
         let mut headers = HeaderMap::new();
-        // A map of headers takes no more than 32,768 names.
+        // A map of headers has room for at most 32,768 names.
         for (name, value) in lines.take(4_096) {
             headers.append(name, value);
         }
@@ -86,11 +87,11 @@ fn advice_is_read_again(headers: &HeaderMap, plant: Plant) {
         assert_eq!(advice.retry_after, expected, "seconds to wait");
         assert_eq!(advice.wait(), expected);
     }
-    // Whatever a server writes, the wait is one that a client can make.
+    // Whatever a server writes, the wait that is read from it is one that a client can make.
     let resets = advice.limits.iter().filter_map(|limit| limit.reset).chain(advice.wait());
     let windows = advice.policies.iter().filter_map(|policy| policy.window);
     assert!(resets.chain(windows).all(|span| span <= Advice::MAX_WAIT), "{advice:?}");
-    // Only draft 10 gives every limit a name.
+    // Draft 10 is the only form in which every limit has a name.
     let Some(limits) = advice.limits.iter().map(limit).collect::<Option<Vec<_>>>() else { return };
     let policies = advice.policies.iter().map(policy).collect::<Option<Vec<_>>>();
     let (Some(policies), false) = (policies, limits.is_empty()) else { return };
@@ -101,8 +102,8 @@ fn advice_is_read_again(headers: &HeaderMap, plant: Plant) {
     assert_eq!((again.limits, again.policies), (advice.limits, advice.policies), "read again");
 }
 
-/// The time until a figure in digits alone, at Unix time 1,790,000,000. The figure is a span or a Unix time; its size
-/// tells the unit.
+/// The time until a reset that is written in digits alone, when Unix time is 1,790,000,000. The figure is a span or a
+/// Unix time. Its size decides which, and in which unit.
 fn until(figure: u64) -> Duration {
     let now_ns = 1_790_000_000_u128 * 1_000_000_000;
     let scale = match figure {
@@ -116,7 +117,7 @@ fn until(figure: u64) -> Duration {
     u64::try_from(left_ns).map_or(Advice::MAX_WAIT, Duration::from_nanos).min(Advice::MAX_WAIT)
 }
 
-/// Checks that fields with one figure each are read under any names.
+/// Checks that header fields with one figure each are read under whatever names the caller gives.
 fn names_of_ones_own_are_read_as_they_say(headers: &HeaderMap) {
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_790_000_000);
     for text in ["x-ratelimit-limit:x-ratelimit-remaining:x-ratelimit-reset", "a:b:c=unix:d"] {
@@ -162,8 +163,8 @@ fn insert(headers: &mut HeaderMap, name: &HeaderName, members: &[String]) {
     }
 }
 
-/// A limit as draft 10 writes it. `None` for limits in the form of other drafts, and for bytes that would have to be
-/// encoded.
+/// A limit in the form of draft 10. `None` for limits in the form of other drafts, and for bytes that would need an
+/// encoding.
 fn limit(advice: &LimitAdvice) -> Option<String> {
     let mut text = quoted(advice.name.as_deref()?);
     text += &format!(";r={}", advice.remaining);
@@ -197,8 +198,7 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// The headers of the client with those of the proxy behind them: as a line of their own, or at the end of the last
-/// line.
+/// The client's headers followed by the proxy's value, either on a line of its own or joined to the last line.
 fn with_said(headers: &HeaderMap, name: &'static str, said: &str, joined: bool) -> HeaderMap {
     let mut headers = headers.clone();
     let last = headers.get_all(name).iter().next_back().cloned();
@@ -233,11 +233,11 @@ fn is_the_client_that_the_proxy_named(headers: HeaderMap, name: &str, client: &s
         assert_eq!(by.find(&head), Some(expected), "whom the proxy said");
     }
     assert_eq!(ClientAddress::peer().find(&head), Some(PROXY), "no proxy is trusted");
-    // An address is also found if more proxies are trusted than there are.
+    // An address is found even if the caller trusts more proxies than there are.
     assert!(ClientAddress::trusting_hops(u8::MAX).find(&head).is_some());
 }
 
-/// Checks that the normal form of a path is its own normal form.
+/// Checks that normalising a path a second time changes nothing.
 fn normal_path_is_its_own(bytes: &[u8]) {
     let path: String = bytes.iter().take(600).map(|&byte| char::from(byte)).collect();
     let key = |path: &str| {

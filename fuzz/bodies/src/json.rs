@@ -7,9 +7,9 @@ use tollgate_service::protocol::rls::{RateLimitRequest, RateLimitResponse};
 /// The ways to write the same request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JsonStyle {
-    /// Names in camel case, numbers as numbers, absent fields left out.
+    /// Names are in camel case, numbers are numbers, and absent fields are left out.
     Camel,
-    /// Names as in the `.proto`, numbers as texts, every field written.
+    /// Names are as in the `.proto`, numbers are strings, and every field is written.
     Snake,
 }
 
@@ -38,7 +38,7 @@ fn descriptor(descriptor: &RateLimitDescriptor, style: JsonStyle) -> Value {
         put(&mut own, style, ["unit"; 2], json!(limit.unit), limit.unit == 0);
         map.insert("limit".to_owned(), Value::Object(own));
     }
-    // A field of 0 makes the request only ask, so a field that is present is never left out.
+    // A `hitsAddend` of 0 makes a request that only asks, so a field that is present is always written.
     if let Some(hits) = descriptor.hits_addend {
         put(&mut map, style, ["hitsAddend", "hits_addend"], number(hits, style), false);
     }
@@ -69,7 +69,7 @@ fn number(number: u64, style: JsonStyle) -> Value {
     }
 }
 
-/// Asserts that the body tells the same as the answer.
+/// Asserts that the body says the same as the answer.
 pub(crate) fn is_told(body: &str, answer: &RateLimitResponse) {
     let told: Value = serde_json::from_str(body).expect("JSON");
     assert_eq!(told["overallCode"], answer.overall_code().as_str_name());

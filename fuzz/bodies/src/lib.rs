@@ -1,6 +1,6 @@
-//! The fuzz targets around the core. Each target is a type that can be made from any bytes, prints as Rust source, and
-//! has a `run` that panics if an answer is wrong. The targets in `fuzz/` run it on the inputs of libFuzzer;
-//! `tests/replay.rs` runs it on the committed seeds, on stable.
+//! The fuzz targets that are not about the core. Each target is a type that can be made from any bytes and printed as
+//! Rust source. Its `run` panics if an answer is wrong. The targets in `fuzz/` call `run` on the inputs of libFuzzer;
+//! `tests/replay.rs` calls it on the committed seeds, on stable.
 //!
 //! The targets of the core are the cases of `crates/model`.
 
@@ -22,7 +22,7 @@ pub use service::{JsonCase, RlsCase};
 pub use targets::TARGETS;
 pub use yaml::YamlCase;
 
-/// All names that the source of a failure uses: `use tollgate_fuzz_bodies::source::*;`.
+/// All names that are used in the source that a failure prints: `use tollgate_fuzz_bodies::source::*;`.
 pub mod source {
     pub use crate::{HeaderCase, JsonCase, LogCase, RespCase, RlsCase, YamlCase};
     pub use tollgate_model::source::*;

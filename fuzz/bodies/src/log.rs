@@ -11,8 +11,8 @@ use crate::replay::wanted::Wanted;
 use tollgate_model::LATEST_NS;
 use tollgate_model::Plant;
 
-/// Target `log_line`: lines of any bytes, under every key, are each read or refused. Times lie in the calendar, and a
-/// second, simpler parser finds the same.
+/// The target `log_line`: every line, of whatever bytes and under every key, is read or refused. Times that are read
+/// lie within the calendar, and a second, simpler parser finds the same.
 #[derive(Arbitrary, Clone, Copy, PartialEq, Eq)]
 pub struct LogCase<'l>(pub &'l [u8]);
 
@@ -35,7 +35,7 @@ const CHOICES: [(&str, Option<&str>); 9] = [
     ("ip", Some("when")),
 ];
 
-/// The formats that a file may have, besides Combined Log Format.
+/// The formats of log files besides Combined Log Format.
 const FORMATS: [&str; 17] = [
     "alb",
     "auto",
@@ -56,7 +56,7 @@ const FORMATS: [&str; 17] = [
     "%{%d/%b/%Y:%T}t.%{usec_frac}t %a:%p \"%r\" %{X-Forwarded-For}i",
 ];
 
-/// The most lines that are also read one by one.
+/// At most this many lines are also read one by one.
 const LINES_MAX: usize = 64;
 
 impl LogCase<'_> {
@@ -67,18 +67,18 @@ impl LogCase<'_> {
 
     /// Panics if a line is not read as expected.
     pub fn run_against(&self, plant: Plant) {
-        // 2015-01-01: every valid seed is younger.
+        // 2015-01-01, which is before the times of all valid seeds.
         let end_ns = if plant == Plant::Limit { 1_420_070_400_000_000_000 } else { LATEST_NS };
         let key = |name: &str| -> LineKey { name.parse().expect("every name is a key") };
         let one = CHOICES.map(|(name, time_field)| (Wanted::One(key(name)), time_field));
-        // The fields of a line that `--rules` reads.
+        // The names of the fields that `--rules` reads from a line.
         let row = Wanted::Row(["ip", "user", "method", "path"].map(key).into());
         for (key, time_field) in one.into_iter().chain([(row, None)]) {
             let parser = |format| parser(format, &key, time_field);
             let combined = parser("combined");
             let whole = block(&combined, self.0).expect("the format is named").read(self.0);
             self.is_counted(&whole, &key, end_ns);
-            // A line is blank if it holds nothing but the prefix that some tools write before a line.
+            // A line counts as blank if it holds nothing but the prefix that some tools write at the start of a line.
             assert!(whole.tally.counted() <= self.lines().count() as u64);
             self.is_the_same_line_by_line(&combined, &whole, plant);
             for format in FORMATS {
@@ -90,7 +90,7 @@ impl LogCase<'_> {
         }
     }
 
-    /// The lines that are not blank, which the parser should see.
+    /// The lines that are not blank, which are those that the parser should get.
     fn lines(&self) -> impl Iterator<Item = &[u8]> {
         self.0.split(|&byte| byte == b'\n').filter(|line| !content(line).is_empty())
     }
@@ -130,7 +130,7 @@ impl LogCase<'_> {
     }
 }
 
-/// A parser of lines of a format.
+/// A parser for lines of one format.
 fn parser(format: &str, key: &Wanted, time_field: Option<&str>) -> Parser {
     let choice = format.parse().expect("a name or a format");
     Parser::new(Asked::new(key.clone(), &[], time_field), choice)
@@ -140,7 +140,7 @@ fn block<'p>(parser: &'p Parser, bytes: &[u8]) -> Result<BlockParser<'p>, String
     parser.file().block(bytes).map_err(|error| error.to_string())
 }
 
-/// Whether a text is not empty and has no control characters, which could act on a terminal.
+/// True if the text is not empty and has no control characters, which could act on a terminal.
 fn is_printable(told: &str) -> bool {
     !told.is_empty() && !told.contains(char::is_control)
 }
@@ -151,7 +151,7 @@ fn content(line: &[u8]) -> &[u8] {
     line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii_start()
 }
 
-/// Checks the time of a line in Combined Log Format, which is read once more in the simplest way.
+/// Checks the time of a line in Combined Log Format by reading it once more in the simplest way.
 fn is_the_time_of(line: &[u8], nanos: u64) {
     let Some(text) = bracketed(line) else { return };
     // A time may contain blanks of all kinds.
@@ -201,7 +201,7 @@ fn seconds_of(text: &[u8]) -> Option<i64> {
     Some(days * 86_400 + second_of_day - offset)
 }
 
-/// The days are counted year by year and month by month: there is no formula that could be wrong.
+/// The days are counted year by year and month by month, because a formula might be wrong.
 fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     let is_leap = |year: i64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     let days_of = |month: i64| match month {

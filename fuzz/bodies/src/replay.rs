@@ -1,5 +1,5 @@
-//! The parser of log lines, as in the command line tool. The tool is a program, not a library, so its modules are
-//! included here; their tests run there.
+//! The parser of log lines that the command line tool uses. The tool is a program, not a library, so this crate
+//! includes the tool's modules as source; their tests run in the tool.
 
 #![allow(dead_code, unused_imports, reason = "the parser is needed, not the whole tool")]
 

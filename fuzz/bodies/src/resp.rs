@@ -10,8 +10,9 @@ use tollgate_service::offline::Offline;
 
 use tollgate_model::Plant;
 
-/// Target `resp_bytes`: any bytes are requests, or end the connection with a reason. All answers are whole frames, and
-/// the same each time. No key is admitted above a burst while time stands still.
+/// The target `resp_bytes`: any bytes either are requests, or end the connection with a reason. All answers are whole
+/// frames, and the same bytes always get the same answers. While time stands still no key is admitted more than a
+/// burst.
 #[derive(Arbitrary, Clone, Copy, PartialEq, Eq)]
 pub struct RespCase<'b>(pub &'b [u8]);
 
@@ -51,7 +52,7 @@ impl RespCase<'_> {
         if plant == Plant::Answer {
             assert!(last.is_none(), "answered: {last:?}");
         }
-        // If the connection does not end, the same bytes get the same answers again.
+        // If the bytes do not end the connection, they get the same answers when they are sent again.
         if !ends {
             let again = [self.0, b""].concat();
             assert_eq!(service().resp(&again), (answers.clone(), false), "not the same again");
@@ -59,8 +60,8 @@ impl RespCase<'_> {
         self.never_above(&answers, plant);
     }
 
-    /// Checks inputs that hold only plain requests of `CL.THROTTLE`, which are made one after the other, all at one
-    /// time. In each table a key is admitted at most the burst of the limit that admits it.
+    /// Checks inputs that hold only plain requests of `CL.THROTTLE`, made one after the other at one time. In each
+    /// table a key is admitted at most the burst of its limit.
     fn never_above(&self, answers: &[u8], plant: Plant) {
         let Ok(text) = std::str::from_utf8(self.0) else { return };
         let lines: Option<Vec<Throttle<'_>>> = text.lines().map(Throttle::read).collect();
@@ -83,7 +84,7 @@ impl RespCase<'_> {
     }
 }
 
-/// A line `CL.THROTTLE key burst count period cost`.
+/// A request, as a line `CL.THROTTLE key burst count period cost`.
 struct Throttle<'l> {
     key: &'l str,
     burst: i64,
@@ -94,7 +95,7 @@ struct Throttle<'l> {
 
 impl<'l> Throttle<'l> {
     fn read(line: &'l str) -> Option<Self> {
-        // The line is split as in the protocol: two spaces make no empty word between them.
+        // As in the protocol, two spaces between words make no empty word.
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         let ["CL.THROTTLE", key, burst, count, period, cost] = words[..] else { return None };
         let number = |word: &str| word.parse::<i64>().ok();
@@ -108,8 +109,8 @@ impl<'l> Throttle<'l> {
         })
     }
 
-    /// The table that counts the limit, given by the longest time of the table in seconds. It is the first table in
-    /// which the whole burst comes back and which takes the rate. See `Pace`.
+    /// The table that counts the limit, named by the longest time of that table in seconds. It is the first table whose
+    /// longest time is enough for the whole burst, and whose ticks are short enough for the rate. See `Pace`.
     fn table_s(&self) -> Option<u128> {
         const DAY_S: u128 = 86_400;
         let number = |number: i64| u128::try_from(number).ok();
@@ -138,7 +139,7 @@ enum Frame {
     Other,
 }
 
-/// The first frame and the bytes behind it; `None` if there is no valid frame.
+/// The first frame, and the bytes after it; `None` if the bytes begin with no valid frame.
 fn frame(bytes: &[u8]) -> Option<(Frame, &[u8])> {
     let end = bytes.windows(2).position(|two| two == b"\r\n")?;
     let (line, rest) = (&bytes[..end], &bytes[end + 2..]);

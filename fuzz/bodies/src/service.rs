@@ -15,7 +15,8 @@ use tollgate_service::protocol::rls::{RateLimitRequest, RateLimitResponse};
 use crate::json;
 use tollgate_model::Plant;
 
-/// The name of each limit begins with the units that it admits at once, so that an answer tells which limit it was.
+/// The name of each limit begins with the number of units that it admits at once, so that an answer tells which limit
+/// decided.
 const RULES: &str = "
 domain: d
 descriptors:
@@ -34,10 +35,10 @@ descriptors:
   - {key: 'any*', rate_limit: {unit: week, requests_per_unit: 9, name: '9 each', replaces: [{name: '7 each'}]}}
 ";
 
-/// The highest limit per second that a request can bring: no higher rate is counted exactly.
+/// A request can bring a limit of its own. Up to this limit per second its rate is counted exactly.
 const MAX_OWN_EACH_SECOND: u64 = 2_248_262_313;
 
-/// The protocol's number for the unit second, of a limit that a request brings.
+/// The number of the unit "second" in the protocol, for limits that requests bring.
 const SECOND: i32 = 1;
 
 fn service() -> Offline {
@@ -50,15 +51,15 @@ fn service() -> Offline {
     Offline::new(RULES, settings, ManualClock::new()).expect("good rules")
 }
 
-/// Target `rls_request`: any bytes are requests one after the other, or none. Whatever they ask for, no limit admits
-/// more than it says, and no metric is added.
+/// The target `rls_request`: any bytes are a series of requests, or none. Whatever the requests ask for, no limit
+/// admits more than it says, and the service shows no additional metric.
 ///
-/// The two bytes before each message are its length.
+/// Each message is preceded by its length in two bytes.
 #[derive(Arbitrary, Clone, Copy, PartialEq, Eq)]
 pub struct RlsCase<'m>(pub &'m [u8]);
 
-/// Target `json_body`: any body is a request or none. A request that is read stays the same when it is written in any
-/// of the forms that JSON has for it, and it is decided as over gRPC.
+/// The target `json_body`: any body is a request or none. A request that is read stays the same when it is written in
+/// any of its JSON forms, and gets the same decision as over gRPC.
 #[derive(Arbitrary, Clone, Copy, PartialEq, Eq)]
 pub struct JsonCase<'b>(pub &'b [u8]);
 
@@ -99,7 +100,7 @@ impl RlsCase<'_> {
                 (Ok(_), Err(error)) => panic!("answered, and no request: {error}"),
             }
         }
-        // The labels come from rules, so the number of lines does not depend on the requests.
+        // The labels of metrics come from rules, so the number of lines does not depend on the requests.
         let [own, theirs] = metrics_lines(&service);
         assert_eq!(own, OWN_LINES.with(|lines| *lines));
         assert!(theirs <= MAX_OF_ENVOYPROXY, "{theirs}");
@@ -110,9 +111,9 @@ thread_local! {
     static OWN_LINES: usize = metrics_lines(&service())[0];
 }
 
-/// The most lines under the names of envoyproxy/ratelimit, whose counts are left out while they are zero. Each of the
-/// rules above has at most one line in each of eight counters; there are also a histogram and the lines for loads and
-/// requests. These are less than two hundred in all.
+/// The most lines of metrics under the names of envoyproxy/ratelimit. Counts of zero have no line. Each of the rules
+/// above has at most one line in each of eight counters. There are also the lines of a histogram, and those for loads
+/// and requests. Altogether they are less than two hundred.
 const MAX_OF_ENVOYPROXY: usize = 200;
 
 /// The number of lines under Tollgate's own names, and under those of envoyproxy/ratelimit.
@@ -123,14 +124,14 @@ fn metrics_lines(service: &Offline) -> [usize; 2] {
     [metrics.lines().count() - theirs, theirs]
 }
 
-/// The first message, and the bytes behind it.
+/// Splits the bytes into the first message and the rest.
 fn next(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first_chunk::<2>()?;
     let length = usize::from(u16::from_le_bytes(*length)).min(rest.len());
     Some(rest.split_at(length))
 }
 
-/// Checks that a refusal has its reason in the request.
+/// Checks that the request contains the reason why it was refused.
 fn refused(reason: &str, request: &RateLimitRequest, plant: Plant) {
     let units =
         |one: &RateLimitDescriptor| one.limit.is_some_and(|limit| !(1..=7).contains(&limit.unit));
@@ -146,7 +147,7 @@ fn refused(reason: &str, request: &RateLimitRequest, plant: Plant) {
     assert_eq!(expected, plant != Plant::Answer, "refused: {reason}");
 }
 
-/// One limited client: the name of the limit, and the client that it counts.
+/// A client and the limit that counts it: the name of the limit, and the key of the client.
 type LimitedClient = (String, String);
 
 fn decided(
@@ -159,7 +160,7 @@ fn decided(
     assert_ne!(answer.overall_code(), Code::Unknown, "which Envoy lets pass");
     let admitted = answer.overall_code() == Code::Ok;
     let told = || request.descriptors.iter().zip(&answer.statuses);
-    // Units are given back before anything is charged.
+    // The service gives units back before it charges any.
     let (back, others) = (told().filter(|(one, _)| one.is_negative_hits), told());
     for (asked, status) in back.chain(others.filter(|(one, _)| !one.is_negative_hits)) {
         let Some((client, most)) = counted(request, asked, status) else { continue };
@@ -174,7 +175,8 @@ fn decided(
         let spent = spent.get(&client).copied().unwrap_or_default();
         let most = u128::from(most) - u128::from(plant == Plant::Limit && most > 0);
         let own = asked.limit.is_some();
-        // A limit that a request brings may be lower than the units that were counted under a higher limit.
+        // A request may bring a lower limit than the one before it, and then more units are counted than the new limit
+        // allows.
         assert!(
             spent <= most || (own && (cost == 0 || !admitted)),
             "{client:?}: {spent} of {most}"
@@ -187,7 +189,7 @@ fn decided(
     }
 }
 
-/// The counted client and its limit; `None` in shadow mode, or without a limit.
+/// The counted client and its limit. `None` in shadow mode, or without a limit.
 fn counted(
     request: &RateLimitRequest,
     asked: &RateLimitDescriptor,
@@ -196,7 +198,7 @@ fn counted(
     let limit = status.current_limit.as_ref()?;
     let entries = || format!("{:?}", asked.entries);
     if let Some(own) = &asked.limit {
-        // There is one count for each unit of time, whatever the limit.
+        // For limits that requests bring there is one count for each unit of time, whatever the limit.
         let client = (format!("own {}", own.unit), format!("{} {}", request.domain, entries()));
         let most = if own.unit == SECOND { MAX_OWN_EACH_SECOND } else { u64::MAX };
         return Some((client, u64::from(own.requests_per_unit).min(most)));

@@ -1,4 +1,4 @@
-//! The targets around the core, by name.
+//! The names of the targets that are not about the core.
 
 use tollgate_model::{Target, target};
 

@@ -12,8 +12,9 @@ use tollgate_rules::{
 
 use tollgate_model::Plant;
 
-/// Target `rules_yaml`: any bytes are rules, or are refused with the place of the error. Rules are compiled to the same
-/// result again, and then keep their tables. They take no more memory than is allowed, and make decisions.
+/// The target `rules_yaml`: any bytes either are rules, or are refused with the place of the error. Rules that are
+/// compiled again give the same result, and then keep their tables. Rules take no more memory than is allowed, and can
+/// decide requests.
 #[derive(Arbitrary, Clone, Copy, PartialEq, Eq)]
 pub struct YamlCase<'y>(pub &'y [u8]);
 
@@ -65,7 +66,7 @@ impl YamlCase<'_> {
         assert!(at.line >= 1 && at.line <= lines, "line {} of {lines}: {told}", at.line);
     }
 
-    /// Makes requests for all words of the file.
+    /// Makes requests with all words of the file as values.
     fn decides(&self, cache: &Arc<RuleCache>) {
         let maker = DecisionMaker::new(Arc::clone(cache)).expect("no counts of requests' own");
         let text = String::from_utf8_lossy(self.0);
@@ -98,7 +99,7 @@ impl YamlCase<'_> {
     }
 }
 
-/// Whether a rule with this `on_full` may have decided a client without a cell in this way.
+/// True if a rule with this `on_full` may decide in this way for a client without a cell.
 fn is_said(no_cell: Option<NoCell>, is_over: bool, on_full: OnFull) -> bool {
     match no_cell {
         Some(NoCell::Allowed) => on_full == OnFull::Allow && !is_over,
@@ -112,7 +113,7 @@ fn hits(rules: &RuleSet) -> Vec<u64> {
     rules.rules().iter().map(|rule| rule.counts().total()).collect()
 }
 
-/// Gives one line for each rule.
+/// Prints each rule as one line.
 fn print(rules: &RuleSet, plant: Plant) -> Vec<String> {
     let most = if plant == Plant::Answer { 0 } else { MAX_TABLE_BYTES };
     assert!(rules.table_bytes() <= most, "{} bytes of tables", rules.table_bytes());

@@ -1,5 +1,5 @@
-//! Runs every committed seed of every target around the core, on stable. The seeds must also notice each kind of error
-//! that is planted in the expectation.
+//! Runs every committed seed of every target that is not about the core, on stable. It also plants each kind of error
+//! in the expectations, and some seed must notice it.
 
 use std::ffi::OsStr;
 use std::fs;

@@ -1,4 +1,4 @@
-//! The source that a failure prints can be pasted into a test: it is valid Rust, and means the printed case.
+//! The source that a failure prints can be pasted into a test: it is valid Rust for the case that was printed.
 
 use tollgate_fuzz_bodies::source::*;
 use tollgate_model::assert_pasted;

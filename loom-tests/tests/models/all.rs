@@ -1,13 +1,13 @@
-//! One request under several limits, which is charged to all or to none, while other threads charge the same words.
+//! One request under several limits, charged to all of them or to none, while other threads charge the same words.
 //!
 //! Properties: no limit admits above its bound. If a request is denied after some limits have charged it, each of them
-//! gives the charge back. Only if another request has charged a limit in between, the charge may stay there: at most
-//! the cost of the one denied request.
+//! gives the charge back. Only if another request has charged a limit in between may the charge stay there. Then at
+//! most the cost of the one denied request stays.
 //!
-//! These models are sufficient because an undo changes one word, once. A fault can only come from a charge between the
-//! request's own charge and its undo, or between the undo's load and its compare-and-swap. A limit that is named twice
-//! and has room for one denies the request whatever the other threads do: so the undo happens in every execution. Two
-//! requests can deny each other with two threads that name two limits in opposite orders.
+//! These models are sufficient because an undo changes one word once. Something can go wrong only if another charge
+//! comes between the request's own charge and its undo, or between the undo's load and its compare-and-swap. If a
+//! request names a limit of one unit twice, it is denied whatever the other threads do, so the undo happens in every
+//! execution. Two threads that name two limits in opposite orders are enough for two requests to deny each other.
 
 use std::sync::Arc;
 
@@ -22,20 +22,20 @@ use tollgate::{Limiter, ManualClock, Quota, StripedLimiter, Timestamp, check_all
 
 use super::verbs::limiter;
 
-/// The message for units that were not admitted and are not left either.
+/// The message when units are missing: they were not admitted, and they are not left either.
 const STAYED: &str = "a denied request stays charged";
 
 const NOW: Timestamp = Timestamp::from_secs(10);
 
-/// One unit per second.
-/// Checks a burst against the units admitted and left; up to `stays` units of denied requests may stay charged.
+/// One unit per second. Checks that the units admitted and left make up the burst. Up to `stays` units of denied
+/// requests may stay charged.
 fn account(burst: u64, admitted: u64, left: u64, stays: u64) {
     assert!(admitted <= burst, "{ABOVE_BOUND}: {admitted} admitted of {burst}");
     assert!(admitted + left <= burst, "{LOST_CHARGE}: {admitted} admitted, {left} left");
     assert!(admitted + left + stays >= burst, "{STAYED}: {admitted} admitted, {left} left");
 }
 
-/// 2 threads name 2 limits of one unit in opposite orders. One request is admitted; or none, and then both units are
+/// 2 threads name 2 limits of one unit in opposite orders. One request is admitted, or none is, and then both units are
 /// left.
 fn opposite_orders() {
     let limits = [limiter(1), limiter(1)];
@@ -74,8 +74,9 @@ fn against_a_charge() {
     account(1, 0, own.entry().at(NOW).peek(0).remaining(), 0);
 }
 
-/// 2 threads, as before, but by the limits' own clock, which stands still. So a charge that is undone after the other
-/// thread's charges is given back too, less what drains in the difference of two clocks, which is less than a unit.
+/// Like [`against_a_charge`], but by the limits' own clock, which stands still. A charge is given back even if it is
+/// undone after the other thread's charges, except for what drains in the difference of the two clocks, which is less
+/// than a unit.
 fn by_own_clock(is_keyed: bool) {
     control::use_rounds(2);
     control::count_apart(true);
@@ -108,8 +109,8 @@ fn by_own_clock(is_keyed: bool) {
     account(4, admitted, left.remaining(), 0);
 }
 
-/// 2 threads whose requests are both denied after both were charged to one limit. In the order in which they came, one
-/// of the charges may stay, not both.
+/// 2 threads whose requests are both denied after both were charged to one limit. One of the charges may stay, but not
+/// both, because the requests are undone in some order.
 fn two_undos() {
     let shared = limiter(2);
     let ask = |shared: &Limiter| {
@@ -128,7 +129,7 @@ fn two_undos() {
     account(2, 0, shared.entry().at(NOW).peek(0).remaining(), 1);
 }
 
-/// Asks for one unit of a key and for two units of a limit that has one, which denies.
+/// Asks for one unit of a key, and twice for one unit of a limit that has only one. That limit denies the request.
 fn denied_after(table: &ModelTable, key: ModelKey, now: Timestamp) {
     let own = limiter(1);
     let denied = check_all(&mut [
@@ -194,8 +195,8 @@ fn with_a_sketch() {
 }
 
 /// 2 threads: one thread's request is denied after a stripe was charged; the other thread charges the stripes. They use
-/// the stripes' own clock, which stands still: so a charge that is undone after the other thread's charge is given
-/// back, too.
+/// the stripes' own clock, which stands still. So the charge is given back even if it is undone after the other
+/// thread's charge.
 fn with_stripes() {
     let (quota, clock) = (Quota::per_second(1).burst(4), ManualClock::new());
     clock.set(NOW);
@@ -208,7 +209,8 @@ fn with_stripes() {
     let denied = check_all(&mut [shared.entry().cost(1), own.entry().cost(1), own.entry().cost(1)]);
     assert_eq!(denied.denied_by(), Some(2));
     let admitted = other.join().expect("the other thread");
-    // The undo may be short by what drains in the difference of two clocks. By this time that has drained, too.
+    // The units given back may be short by what drains in the difference of the two clocks. By this time that much has
+    // drained as well.
     clock.set(NOW + std::time::Duration::from_millis(3));
     let left = (0..5).filter(|_| shared.check().is_allowed()).count() as u64;
     account(4, admitted, left, 0);

@@ -1,16 +1,16 @@
-//! Denials that write: two threads that are both denied on one word, or one denied and one admitted.
+//! Denials that write: two threads are both denied on one word, or one is denied and the other admitted.
 //!
 //! Property, in every model: for some order of the requests, the exact reference model gives the same answers, and the
 //! same state after both threads have ended (the units left, and whether a penalty is in force). So each denial is
 //! added to the count once, exactly the N-th denial begins the penalty, and an admission resets the count. The charge
 //! of a denied request is not lost, and the end of a penalty never moves back.
 //!
-//! These models are sufficient because a denial that writes goes through the same loop as a charge: it depends on other
-//! threads only through the word that it finds. With two threads another thread's write can come before the denial,
-//! after it, or between its load and its compare-and-swap. With a second request the write can also come after the
-//! denial's compare-and-swap has failed once. In a table the loop differs only by the floor, and these requests need no
-//! advance of it. Under several limits a request is decided first and its denial counted afterwards: so there is one
-//! more load that another thread's write may precede.
+//! These models are sufficient because a denial that writes uses the same loop as a charge, so it depends on other
+//! threads only through the word that it finds. With two threads, the other thread's write can come before the denial,
+//! after it, or between its load and its compare-and-swap. If the other thread has a second request, its write can also
+//! come after the denial's compare-and-swap has failed once. In a table the loop differs only by the floor, which need
+//! not advance for these requests. Under several limits a request is decided first and its denial is counted
+//! afterwards. So there is one more load before which another thread may write.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ fn penalty(burst: u64, seconds: u64, after: u64, extended: bool) -> (Policy, Ora
     ruled(burst, &format!("penalty {seconds}s after {after}{word}"), at_limit)
 }
 
-/// Races the lists for a limit that has answered `setup`, and asks it again at `last_ms`.
+/// Races the lists for a limit that has answered `setup`, then asks the limit again at `last_ms`.
 fn races_for<L: RacedLimit>(
     limit: &Arc<L>,
     oracle: &Oracle,
@@ -66,7 +66,8 @@ fn the_nth_denial() {
     races(penalty(1, 2, 2, false), &[ask(1, 5_000)], vec![vec![ask(1, 5_000)]; 2], 5_000);
 }
 
-/// Three denials where a penalty takes four: none is counted twice, even if a compare-and-swap fails spuriously.
+/// Three denials where a penalty begins at the fourth: none is counted twice, even if a compare-and-swap fails
+/// spuriously.
 fn one_too_few(spurious: u32) {
     control::fail_spuriously(spurious);
     let lists = vec![vec![ask(1, 5_000)], vec![ask(1, 5_000); 2]];
@@ -80,21 +81,22 @@ fn just_enough(spurious: u32) {
     races(penalty(1, 2, 3, false), &[ask(1, 5_000)], lists, 5_000);
 }
 
-/// One denial so far, where a penalty takes two: one thread is admitted, the other is denied before or after it.
+/// One denial so far, where a penalty begins at the second: one thread is admitted, and the other is denied before or
+/// after that.
 fn an_admission_in_between() {
     let setup = [ask(1, 5_000), ask(1, 5_000)];
     let lists = vec![vec![ask(1, 6_000)], vec![ask(1, 5_999)]];
     races(penalty(1, 2, 2, false), &setup, lists, 6_000);
 }
 
-/// Both threads are denied during a penalty, half a second apart: the later of the two ends stays.
+/// Both threads are denied during a penalty, half a second apart. The later of the two ends of the penalty stays.
 fn an_end_that_moves_on() {
     let setup = [ask(1, 5_000), ask(1, 5_000)];
     races(penalty(1, 2, 1, true), &setup, vec![vec![ask(1, 6_000)], vec![ask(1, 6_500)]], 8_250);
 }
 
-/// The end of a penalty: one thread asks just before the end and then at it, the other only at it; one request at the
-/// end is admitted.
+/// The end of a penalty: one thread asks just before the end and again at the end, and the other asks only at the end.
+/// One request at the end is admitted.
 fn at_the_end() {
     let setup = [ask(1, 5_000), ask(1, 5_000)];
     let lists = vec![vec![ask(1, 7_000)], vec![ask(1, 6_999), ask(1, 7_000)]];
@@ -110,7 +112,7 @@ fn charged_denials() {
     races(policy, &[ask(2, 5_000)], lists, 8_000);
 }
 
-/// [`the_nth_denial`] and [`an_admission_in_between`] on one word of a table.
+/// Runs [`the_nth_denial`] and [`an_admission_in_between`] on one word of a table.
 fn in_a_table(after: u64, asks_ms: [u64; 2]) {
     control::count_apart(true);
     control::mark_floors(false);
@@ -123,7 +125,7 @@ fn in_a_table(after: u64, asks_ms: [u64; 2]) {
     races_for(&table, &oracle, &setup, lists, ask(asks_ms[0].max(asks_ms[1])));
 }
 
-/// A limit that is asked together with another limit, which has room for everything.
+/// A limit that is asked together with a second limit, which has room for everything.
 struct Joint {
     limiter: Limiter,
     wide: Limiter,
@@ -142,7 +144,7 @@ impl RacedLimit for Joint {
     }
 }
 
-/// [`the_nth_denial`] and [`an_admission_in_between`], as one of two limits.
+/// Runs [`the_nth_denial`] and [`an_admission_in_between`] on a limit that is one of two.
 fn among_two_limits(after: u64, asks_ms: [u64; 2]) {
     let (policy, oracle) = penalty(1, 2, after, false);
     let limiter = Limiter::builder(policy).clock(ManualClock::new()).build();

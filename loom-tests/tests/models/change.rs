@@ -1,13 +1,15 @@
 //! A quota that changes while other threads decide.
 //!
-//! Properties: every decision is made by one quota alone: its limit, the units that it says are left and the times that
-//! it gives belong together. At one instant at most the larger burst is admitted, since spent units stay spent. After
-//! the change has returned, no word is counted in the old quota, no install brings such a word back, and new decisions
-//! are of the new quota. A key that moves is charged in one tier or the other at every moment. If another limit denies
-//! a request, the charge is given back, unless the quota has changed since: then the charge stays until it drains.
+//! Properties: every decision is made by one quota alone, so its limit, the units left and the times belong together.
+//! At one instant at most the larger burst is admitted, since spent units stay spent. After the change has returned, no
+//! word is counted in the old quota, no install writes such a word again, and every new decision is made by the new
+//! quota. A key that moves between tiers is charged in one of the two at every moment. If another limit denies a
+//! request, the charge is given back. If the quota has changed since the charge, the charge instead stays until it
+//! drains.
 //!
-//! A table has as few indices of quotas as possible, so a second change reuses the index of the first quota. A thread
-//! that stalls with an old word then reads numbers that are being written, or those of a third quota.
+//! A table has as few indices for quotas as possible, so the second change reuses the index of the first quota. A
+//! thread that stalls with an old word then reads the numbers of a quota while they are written, or the numbers of a
+//! third quota.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,18 +22,19 @@ use loom_tests::verdict::{ABOVE_BOUND, LOST_CHARGE, REFUSED};
 use tollgate::control::{self, Fault};
 use tollgate::{Decision, DenialReason, Limiter, ManualClock, Policy, Timestamp, check_all};
 
-/// The message for a decision whose numbers are of several quotas.
+/// The message for a decision whose numbers belong to different quotas.
 const TORN: &str = "a decision of no quota";
 /// The message for a word that the change has left in the old quota.
 const LEFT_BEHIND: &str = "a word is counted in the old quota";
-/// The message for units that were not admitted and are not left either.
+/// The message when units are missing: they were not admitted, and they are not left either.
 const STAYED: &str = "a denied request stays charged";
-/// The message for a decision by the old quota after the change.
+/// The message when the old quota decides after the change.
 const OLD_QUOTA: &str = "the old quota decides after the change";
 
 const NOW: Timestamp = Timestamp::from_secs(5);
 
-/// Three different limits, rates and ticks. The ticks of the second are at least 2^8 times as long as the others'.
+/// Three quotas with different limits, rates and ticks. The tick of the second is at least 2^8 times as long as each of
+/// the others.
 const FIRST: &str = "gcra 1/s burst 2";
 const SECOND: &str = "gcra 1/h burst 7";
 const THIRD: &str = "gcra 1/m burst 4";
@@ -51,17 +54,18 @@ fn changing(text: &str) -> Arc<Limiter> {
     )
 }
 
-/// Whether the limit, the remaining units and the reset of a decision are all those of one quota, of which `spent`
-/// units were spent just now.
+/// True if the limit, the remaining units and the reset of a decision all belong to one quota, of which `spent` units
+/// were spent just now.
 fn is_of_one(decision: &Decision, spent: u64) -> bool {
     let quotas = [(2, 1), (7, 3_600), (4, 60)];
-    // The time is rounded to the second, since a reading is rounded down to a tick.
+    // The time is rounded to the second, because each reading is rounded down to a tick.
     let reset_s = (decision.reset_after() + Duration::from_millis(20)).as_secs();
     let found = (decision.limit(), decision.remaining(), reset_s);
     quotas.into_iter().any(|(limit, each_s)| found == (limit, limit - spent, each_s * spent))
 }
 
-/// Two changes, while another thread peeks. The second change takes the index that the first one retired.
+/// The quota changes twice while another thread peeks. The second change takes the index that became free in the first
+/// change.
 fn a_look_during_two_changes() {
     let limiter = changing(FIRST);
     assert!(limiter.entry().at(NOW).check().is_allowed());
@@ -77,7 +81,7 @@ fn a_look_during_two_changes() {
     assert_eq!(limiter.entry().at(NOW).peek(1).remaining(), 3, "{LOST_CHARGE}");
 }
 
-/// A burst of 2, raised to 4, while another thread asks for single units.
+/// A burst of 2 is raised to 4 while another thread asks for single units.
 fn charges_while_a_burst_is_raised() {
     let limiter = changing(FIRST);
     let other = Arc::clone(&limiter);
@@ -94,10 +98,10 @@ fn charges_while_a_burst_is_raised() {
     assert!(admitted + left >= 4, "{LOST_CHARGE}: {admitted} admitted, {left} left");
 }
 
-/// 2 threads. One thread's request is charged to the limit, then denied by another limit and undone; the other thread
-/// changes the quota and charges the limit, too. All use the limits' own clock, which stands still. A charge that is
-/// undone before the change comes back, less what drains in the difference of two clocks; a charge that is undone after
-/// the change stays.
+/// 2 threads. One thread's request is charged to the limit, denied by another limit, and undone; the other thread
+/// changes the quota and charges the limit, too. All requests use the limits' own clock, which stands still. A charge
+/// that is undone before the change comes back, except for what drains in the difference of the two clocks. A charge
+/// that is undone after the change stays.
 fn a_joint_charge_during_a_change() {
     let clock = ManualClock::new();
     clock.set(NOW);
@@ -105,7 +109,7 @@ fn a_joint_charge_during_a_change() {
         Limiter::builder(policy(FIRST)).clock(clock.clone()).changing().build().expect("it fits");
     let limiter = Arc::new(limiter);
     let other = Arc::clone(&limiter);
-    // This flag is not part of the model: it records that the change has begun, and orders nothing.
+    // This flag is not part of the model and orders nothing; it only records that the change has begun.
     let begun = Arc::new(AtomicBool::new(false));
     let begins = Arc::clone(&begun);
     let changing = thread::spawn(move || {
@@ -113,7 +117,7 @@ fn a_joint_charge_during_a_change() {
         other.set_quota_at(policy(THIRD), NOW).expect("a change");
         u64::from(other.entry().at(NOW).check().is_allowed())
     });
-    // This limit is named twice and has room for one unit, so it denies in every execution.
+    // The request names this limit twice, and the limit has room for one unit, so it denies in every execution.
     let own = Limiter::builder(policy("gcra 1/s burst 1")).clock(clock).build();
     let [entry, once, again] = [limiter.entry(), own.entry(), own.entry()];
     let denied = check_all(&mut [entry.cost(2), once.cost(1), again.cost(1)]);
@@ -159,7 +163,8 @@ fn a_charge_during_a_change() {
     assert!(after.remaining() >= 2, "{LOST_CHARGE}: {after:?}");
 }
 
-/// A key that is idle by the new quota loses its cell to another key, while a thread charges it by the old quota.
+/// A key that is idle under the new quota loses its cell to another key, while a thread charges the first key under the
+/// old quota.
 fn a_reclaim_by_the_new_quota_during_an_old_decision() {
     control::count_apart(true);
     let table = tiers(&["gcra 1/m burst 2", SECOND], 1, 1);
@@ -172,8 +177,8 @@ fn a_reclaim_by_the_new_quota_during_an_old_decision() {
     let _ = table.entry(&stranger).at(later).check();
     let admitted = asking.join().expect("the other thread");
     control::plant(None);
-    // By the old quota the key owes 2/3 of a unit and is denied; by the new quota it owes nothing and is admitted.
-    // After an admission its cell is busy, and no other key may take it.
+    // Under the old quota the key owes 2/3 of a unit and is denied; under the new quota it owes nothing and is
+    // admitted. Once the key is admitted its cell is busy, and no other key may take the cell.
     let seen = table.entry(&key).at(later).peek(0);
     let is_gone =
         matches!(&seen, Decision::Denied(denial) if denial.reason() == DenialReason::TableFull);
@@ -181,7 +186,7 @@ fn a_reclaim_by_the_new_quota_during_an_old_decision() {
     assert_eq!(table.retired_words(), 0, "{LEFT_BEHIND}");
 }
 
-/// A thread that finds a key cleared in its old tier finds the key's debt in the new tier.
+/// If a thread finds that a key has left its old tier, it finds the key's debt in the new tier.
 fn a_key_that_moves() {
     let table: Arc<ModelTable> = tiers(&["gcra 1/h burst 1", "gcra 1/h burst 1", SECOND], 1, 2);
     let key: ModelKey = key_in(&table, [0, 0], 1);

@@ -1,12 +1,12 @@
 //! A clock that follows the wall clock, read by several threads while it is corrected.
 //!
-//! Properties: a thread that knows of a reading never reads less, whatever happens to the wall clock or the counter.
-//! The clock is corrected only once for each epoch, so it never runs faster than the slew allows.
+//! Properties: once a thread has seen a reading, it never reads an earlier time, whatever happens to the wall clock or
+//! the counter. The clock is corrected only once in each epoch, so it never runs faster than the slew allows.
 //!
-//! These models are sufficient because threads share only two words, `asked` and the offset. A reading loads each word
-//! once and changes each at most once. So two threads with two readings each show every order of a claim, its
-//! correction, and the claim and correction of another thread. If the counter is lost, a third and a fourth word are
-//! used too, each written once by one thread.
+//! These models are sufficient because threads share only two words, `asked` and the offset. Each reading loads each
+//! word once and changes each word at most once. So two threads with two readings each cover every order of one
+//! thread's claim and correction and those of the other. If the counter is lost, a reading also uses a third and a
+//! fourth word, each of which one thread writes once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use tollgate::{Clock, ManualClock, Timestamp};
 const BACKWARD: &str = "a clock ran backward";
 const TOO_FAST: &str = "a clock was corrected twice for one time";
 
-/// The length of an epoch in nanoseconds of the counter. The slew is a thousandth of it.
+/// The length of an epoch in nanoseconds of the counter. The slew is a thousandth of an epoch.
 const EPOCH_NS: u64 = 1 << 24;
 const SLEW_NS: u64 = EPOCH_NS >> 10;
 const START: Timestamp = Timestamp::from_secs(1_790_000_000);
@@ -33,7 +33,7 @@ struct World {
 }
 
 impl World {
-    /// Starts threads that read; each first runs its function in `before`.
+    /// Starts threads that read the clock. Each first runs its function in `before`.
     fn race(ahead: Duration, before: [fn(&World, &Counter); 2], readings: [usize; 2]) {
         let wall = ManualClock::new();
         wall.set(START);
@@ -59,18 +59,18 @@ impl World {
         one();
         other.join().expect("a thread that read");
         world.read();
-        // The most that can have passed: an epoch and its slew for each of the two epochs that were counted, and for
-        // one more that may have been claimed ahead.
+        // The most time that can have passed. It is an epoch with its slew for each of the two epochs that were
+        // counted, and for one more that may have been claimed ahead.
         let passed = Duration::from_nanos(3 * (EPOCH_NS + SLEW_NS));
         let last = Timestamp::from_nanos(world.told.load(Ordering::Acquire));
-        // A larger difference is made up for at once.
+        // A difference of more than that is corrected at once.
         if world.wall.now() - START < Duration::from_secs(1) {
             assert!(last <= START + passed, "{TOO_FAST}: {:?}", last - START);
         }
     }
 
     fn read(&self) {
-        // Acquire, which pairs with the release below: a thread that finds a published reading knows of it.
+        // Acquire pairs with the release below: a thread that finds a published reading has seen that reading.
         let told = self.told.load(Ordering::Acquire);
         let now = self.clock.now().as_nanos();
         assert!(now >= told, "{BACKWARD}: {now} after {told}");
@@ -78,7 +78,7 @@ impl World {
     }
 }
 
-/// Moves the counter by this many nanoseconds, or makes it begin anew.
+/// Moves the counter by this many nanoseconds, or restarts it.
 #[derive(Clone)]
 struct Counter(Arc<dyn Fn(Option<u64>) + Send + Sync>);
 
@@ -107,13 +107,13 @@ fn slew() {
     World::race(Duration::from_millis(500), [one_epoch, two_epochs], [1, 2]);
 }
 
-/// As [`slew`], while the clock is behind by an hour: each thread may set it forward, and the wall clock is set once
-/// more meanwhile.
+/// Like [`slew`], while the clock is behind by an hour. Each thread may set the clock forward, and meanwhile the wall
+/// clock is set once more.
 fn step() {
     World::race(Duration::from_secs(3_600), [one_epoch, set_forward], [1, 2]);
 }
 
-/// 2 threads: one finds that the counter has begun anew, while the other may be about to correct the clock.
+/// 2 threads: one finds that the counter has restarted, while the other may be about to correct the clock.
 fn lost() {
     World::race(Duration::ZERO, [one_epoch, sleep], [1, 2]);
 }

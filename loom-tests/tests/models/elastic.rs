@@ -1,11 +1,11 @@
 //! Elastic limits: clients that borrow from one pool while the server reports the pool's headroom.
 //!
-//! Properties: each client is admitted its own burst. All clients together borrow at most the pool's burst times the
-//! largest headroom that was in force; if the headroom does not change, they borrow exactly that.
+//! Properties: each client is always admitted its own burst. All clients together borrow at most the pool's burst times
+//! the largest headroom that was in force. If the headroom does not change, they can borrow exactly that much.
 //!
-//! These models are sufficient because a loan is one compare-and-swap loop on the pool's word, as a charge is on a
-//! limiter's word (see `limiter`). A report writes a word that no loan writes: a loan reads that word before the report
-//! or after it. Nothing else is shared.
+//! These models are sufficient because a loan is one compare-and-swap loop on the pool's word, like a charge on a
+//! limiter's word (see `limiter`). A report writes a word that no loan writes, and each loan reads that word before the
+//! report or after it. Threads share nothing else.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn pool(burst: u64, headroom: f64) -> Arc<SparePool> {
     Arc::new(pool)
 }
 
-/// Makes `requests` requests of a client with one unit of its own; gives how many were admitted by that unit, and how
+/// Makes `requests` requests of a client with one unit of its own. Returns how many were admitted by that unit, and how
 /// many were borrowed.
 fn ask(pool: &SparePool, requests: usize) -> (u64, u64) {
     let client = Limiter::builder(Quota::per_second(1).burst(1)).clock(pool.clock()).build();
@@ -37,7 +37,7 @@ fn ask(pool: &SparePool, requests: usize) -> (u64, u64) {
     (count(|answer| answer.is_allowed()), count(|answer| answer.is_borrowed()))
 }
 
-/// 2 threads, each with one unit of its own and 2 more requests, and a pool of 3 units.
+/// 2 threads, each with one unit of its own and 2 more requests, share a pool of 3 units.
 fn two_clients() {
     let pool = pool(3, 1.0);
     let others = Arc::clone(&pool);
@@ -71,7 +71,7 @@ pub(crate) fn models() -> Vec<Model> {
         Model::new("two_clients_of_a_pool", Bound::None, two_clients)
             .control("a_loan_over_a_loan_is_caught", PlainStoreForCas, ABOVE_BOUND)
             .control("an_unwritten_loan_is_caught", FailureTakenForSuccess, ABOVE_BOUND),
-        // At a headroom of a half 2 units of 4 can be borrowed. After the report each loan costs half as much.
+        // At a headroom of a half 2 units of 4 can be borrowed. After the report each loan costs half as many units.
         Model::new("headroom_rises", Bound::None, || a_report(0.5, 1.0, 2, 4)).control(
             "a_loan_over_a_loan_while_it_rises_is_caught",
             PlainStoreForCas,

@@ -1,16 +1,16 @@
-//! Floors that advance while other threads charge keys, install keys, sweep, or ask with an old time.
+//! Floors advance while other threads charge keys, install keys, sweep, or ask with an old time.
 //!
-//! Properties, in every model: no key is admitted above its bound by the callers' own times; afterwards no key has more
-//! left than its admissions allow; an idle key is admitted.
+//! Properties, in every model: by the callers' own times no key is admitted above its bound; at the end no key has more
+//! left than its admissions allow; and an idle key is admitted.
 //!
-//! Times: an epoch is 102 s here. The time of a word wraps at 512 s, and is read as up to 307 s before the floor.
-//! Floors begin at 200 s, so that a sweep could forget something. A check at 450 s moves the floor, more than once. A
-//! word of 450 s that is dated by the first floor reads as long expired; a word of 210 s that no thread swept reads as
-//! busy at 600 s.
+//! In these models an epoch is 102 s. The time in a word wraps at 512 s. A word is taken to be at most 307 s older than
+//! the floor. Floors begin at 200 s, so that a sweep can forget a key. A check at 450 s moves the floor more than once.
+//! If a word of 450 s is dated by the first floor, it reads as long expired. If no thread sweeps a word of 210 s, it
+//! reads as busy at 600 s.
 //!
-//! These models are sufficient because a reader can meet an advance at four places only: before its first header,
-//! between header and words, between words and second header, and after the second header. Two threads reach all four.
-//! A second advance, or a second reader, repeats them.
+//! These models are sufficient because a floor can advance at only four points of a reader: before its first header,
+//! between header and words, between words and second header, and after the second header. Two threads cover all four.
+//! A second advance, or a second reader, only repeats them.
 
 use loom_tests::race::{ask, ask_all, race};
 use loom_tests::suite::{Bound, Model};
@@ -26,14 +26,15 @@ const BEFORE_MS: u64 = 210_000;
 const AFTER_MS: u64 = 450_000;
 const SILENCE_MS: u64 = 600_000;
 
-/// A table whose floors stand at the first time of the models.
+/// A table whose floors are at the first time of the models.
 fn table(shards: u32, cells: usize) -> std::sync::Arc<ModelTable> {
     let clock = ManualClock::new();
     clock.set(Timestamp::from_millis(START_MS));
     table_with_clock("gcra 1/s burst 1", shards, cells, clock)
 }
 
-/// One shard, some cells, two keys. An install gives up after one lost round; in production it gives up after many.
+/// A table of one shard with some cells, and two keys. An install gives up after it has lost one round; in production
+/// it gives up after many.
 fn shard(cells: usize) -> (std::sync::Arc<ModelTable>, [ModelKey; 2]) {
     control::count_apart(true);
     control::use_rounds(1);
@@ -42,7 +43,7 @@ fn shard(cells: usize) -> (std::sync::Arc<ModelTable>, [ModelKey; 2]) {
     (table, keys)
 }
 
-/// 2 threads ask for one live key: one with a time before the floor moves, one with a time that moves it.
+/// 2 threads ask for one live key. One brings a time before the floor moves, the other a time that moves it.
 fn charge() {
     let (table, [key, _]) = shard(2);
     let setup = ask_all(&*table, &[ask(key, 1, BEFORE_MS)]);
@@ -51,7 +52,7 @@ fn charge() {
     assert_no_claims(&table);
 }
 
-/// 2 threads: the time of one runs forward past the floor and back, and the time of the other is always behind it.
+/// 2 threads: the times of one go past the floor and back again, and the time of the other is always behind the floor.
 fn backward() {
     let (table, [key, _]) = shard(2);
     let there_and_back = [AFTER_MS, BEFORE_MS, AFTER_MS].map(|now_ms| ask(key, 1, now_ms));
@@ -60,7 +61,7 @@ fn backward() {
     assert_no_claims(&table);
 }
 
-/// 2 threads move the floor, each to bring in a new key: the sweep of one meets the new word of the other.
+/// 2 threads move the floor, each to install a new key. Each thread's sweep may meet the new word of the other.
 fn sweeps() {
     let (table, [key, other]) = shard(2);
     let lists = vec![vec![ask(other, 1, 440_000)], vec![ask(key, 1, AFTER_MS)]];
@@ -71,8 +72,8 @@ fn sweeps() {
     assert_no_claims(&table);
 }
 
-/// 2 threads and one cell, which an idle key has. A newcomer looks at the cell before the floor moves; another newcomer
-/// moves it.
+/// 2 threads and one cell, which belongs to an idle key. One new key looks at the cell before the floor moves; another
+/// new key moves the floor.
 fn install() {
     let (table, [key, other]) = shard(1);
     let old = key_in(&table, [0, 0], 3);
@@ -85,8 +86,9 @@ fn install() {
     assert_no_claims(&table);
 }
 
-/// 2 threads after a long silence ask for the key that was there, and for another. Since both keys are idle,
-/// both are admitted. Or the install of one key denies the other key, and the statistics count that denial.
+/// After a long silence one of 2 threads asks for the key that was there, and the other for another key. Since both
+/// keys are idle, both are admitted. Alternatively the install of one key denies the other key, and the statistics
+/// count that denial.
 fn silence() {
     let (table, [key, other]) = shard(2);
     assert_admitted(&ask_all(&*table, &[ask(key, 1, BEFORE_MS)]));
@@ -100,10 +102,10 @@ fn silence() {
     }
 }
 
-/// 2 threads: a newcomer that stalls while its claim stands, and a thread that advances the floor. It does so twice,
-/// since a key that has spent its burst is still live at the first time. A word of the newcomer's old time would be
-/// dated by the last floor, and would read as busy from a little later on. At the end the newcomer's key is idle: it is
-/// admitted.
+/// 2 threads: one installs a new key and stalls after its claim, and the other advances the floor. It advances the
+/// floor twice, because a key that has spent its burst is still live at the first time. A word with the new key's old
+/// time would be dated by the last floor, and would read as busy a little later. At the end the new key is idle, so it
+/// must be admitted.
 fn stalled_claim() {
     let (table, [busy, key]) = shard(2);
     let other = key_in(&table, [0, 0], 3);
@@ -116,8 +118,8 @@ fn stalled_claim() {
     assert_admitted(&ask_all(&*table, &[ask(key, 1, 630_000)]));
 }
 
-/// 2 threads: a newcomer, and a thread that finds no live key and moves the floor far ahead at once. A word of the
-/// newcomer's old time would be dated by that floor. At the end the newcomer's key is idle: it is admitted.
+/// 2 threads: one installs a new key, and the other finds no live key and moves the floor far ahead at once. A word
+/// with the new key's old time would be dated by that floor. At the end the new key is idle, so it must be admitted.
 fn jump() {
     let (table, [key, other]) = shard(1);
     let lists = vec![vec![ask(key, 1, BEFORE_MS)], vec![ask(other, 1, SILENCE_MS)]];
@@ -129,13 +131,13 @@ fn jump() {
     assert_admitted(&ask_all(&*table, &[ask(key, 1, 630_000)]));
 }
 
-/// 2 threads combine header, install and reclaim: both ask for one new key. Then one of them brings in another key,
-/// much later, for which the floors move and the first key's cell is taken.
+/// 2 threads ask for one new key, in a model that combines header, install and reclaim. Much later one thread installs
+/// another key, for which the floors move and the first key's cell is taken.
 fn composition() {
     control::use_rounds(1);
     control::count_apart(true);
     let table = table(3, 1);
-    // The other key's second cell is taken, so that the key needs the cell of the first key.
+    // The other key's second shard is full, so that the key needs the cell of the first key.
     let filler = key_in(&table, [2, 2], 1);
     assert_admitted(&ask_all(&*table, &[ask(filler, 1, AFTER_MS)]));
     let [key, other] = [[0, 1], [0, 2]].map(|shards| key_in(&table, shards, 1));

@@ -1,13 +1,13 @@
-//! New keys: a key without a cell, requested by several threads at once.
+//! New keys: several threads at once ask for a key that has no cell.
 //!
-//! Properties, in every model: at every moment at most one live cell carries a key (the core asserts it under loom
-//! after each install, on the newest words); no key is admitted above its bound by the callers' own times; afterwards
-//! no key has more left than its admissions allow; no claim is left.
+//! Properties, in every model: at every moment at most one live cell carries a key (under loom the core asserts this on
+//! the newest words after each install); by the callers' own times no key is admitted above its bound; at the end no
+//! key has more left than its admissions allow, and no claim is left.
 //!
-//! These models are sufficient because an install meets other installs of its key only through the cells of its two
-//! shards and their headers. Two cells in one shard, and one cell in each of two shards, are the smallest tables in
-//! which two threads that open a cell can choose different cells. Three threads are the fewest in which one thread
-//! overtakes a stalled opener and another repeats its word.
+//! These models are sufficient because two installs of a key meet only in the cells of its two shards and their
+//! headers. The smallest tables in which two installs can choose different cells have two cells in one shard, or one
+//! cell in each of two shards. Three threads are needed for one of them to overtake a stalled install while another
+//! repeats the word of that install.
 
 use std::sync::Arc;
 
@@ -20,14 +20,14 @@ use loom_tests::verdict::{
 };
 use tollgate::control::{self, Fault};
 
-/// A table whose headers are written only for a floor, so that the race is for the cells alone.
+/// A table whose headers are written only to move a floor, so that threads race only for the cells.
 fn cells_of(policy: &str, shards: u32, cells: usize) -> Arc<ModelTable> {
     control::count_apart(true);
     control::mark_floors(false);
     table(policy, shards, cells)
 }
 
-/// Each thread asks for one new key at one instant, as often as `asks` says for it, in a shard of `cells` cells.
+/// Threads ask for one new key at one instant, in a shard of `cells` cells. Each thread asks as often as `asks` says.
 fn same_key(asks: &[usize], burst: u64, cells: usize) {
     let table = cells_of(&format!("gcra 1/s burst {burst}"), 1, cells);
     let key = key_in(&table, [0, 0], 1);
@@ -35,7 +35,7 @@ fn same_key(asks: &[usize], burst: u64, cells: usize) {
     let calls = race(&table, lists).concat();
     assert_bound(&table, burst, key, &[&calls]);
     assert_no_claims(&table);
-    // Threads that re-claim each other's claims may use up their rounds: then they are denied, and counted as
+    // Threads that take over each other's claims may use up their rounds. Then they are denied, and counted as
     // contended.
     let admitted = calls.iter().filter(|call| call.allowed).count() as u64;
     let contended = table.stats().contended;
@@ -43,9 +43,9 @@ fn same_key(asks: &[usize], burst: u64, cells: usize) {
     assert!(admitted + contended >= burst.min(calls.len() as u64), "{REFUSED}: {told}");
 }
 
-/// Threads that ask for one new key and do not agree on where it can go, with one cell in each of two shards. The cell
-/// of its second shard holds an idle key; the cell of its first shard holds a key that is idle only at the times of the
-/// last threads. If `once`, a lost round ends an install.
+/// Threads that ask for one new key and disagree on which cell it can take, with one cell in each of two shards. The
+/// cell of the key's second shard holds an idle key. The cell of its first shard holds a key that is idle only at the
+/// times of the last threads. If `once` is true, an install ends after it has lost one round.
 fn unlike_cells(nows_ms: &[u64], once: bool) {
     if once {
         control::use_rounds(1);
@@ -59,7 +59,8 @@ fn unlike_cells(nows_ms: &[u64], once: bool) {
     assert_no_claims(&table);
 }
 
-/// 2 threads with a key each and one free cell: one key gets the cell, the other is denied because the shard is full.
+/// 2 threads with one key each, and one free cell: one key gets the cell, and the other is denied because the shard is
+/// full.
 fn last_free_cell() {
     let table = cells_of("gcra 1/s burst 1", 1, 2);
     let [old, one, other] = [1, 2, 3].map(|nth| key_in(&table, [0, 0], nth));
@@ -75,9 +76,9 @@ fn last_free_cell() {
     assert_eq!(table.stats().live, 2, "{LOST_CHARGE}");
 }
 
-/// Threads that ask for one new key and take a cell by a hint, as most installs do. There is one cell in each of two
-/// shards, and the key's home is the upper one. A thread that comes second claims the lower cell, and has seen the
-/// claim in the upper one: so this model does not need the fence.
+/// Threads ask for one new key and find its cell by a hint, as most installs do. There is one cell in each of two
+/// shards, and the key's home is the upper one. The thread that comes second claims the lower cell, and has seen the
+/// claim in the upper one, so this model does not need the fence.
 fn hinted(asks: &[usize]) {
     control::use_vacancies(1);
     let table = cells_of("gcra 1/s burst 2", 2, 1);
@@ -88,7 +89,8 @@ fn hinted(asks: &[usize]) {
     assert_no_claims(&table);
 }
 
-/// 2 threads: a newcomer to a full shard, and a thread that asks for the keys that fill it. No key is evicted.
+/// 2 threads: one brings a new key to a full shard, and the other asks for the keys that fill the shard. No key is
+/// evicted.
 fn full_set() {
     let table = cells_of("gcra 1/s burst 2", 1, 2);
     let [one, other, new] = [1, 2, 3].map(|nth| key_in(&table, [0, 0], nth));
@@ -107,8 +109,8 @@ fn full_set() {
     assert_no_claims(&table);
 }
 
-/// 2 threads with different keys of one tag, whose first shards are each other's second shards: they are one key to the
-/// table. The cell of the first shard stays taken; that of the second has become idle by the time of the race.
+/// 2 threads with different keys of one tag. The first shard of each key is the second shard of the other, so the table
+/// takes them for one key. One shard's cell stays taken, and the other's is idle by the time of the race.
 fn equal_tags() {
     let table = cells_of("gcra 1/s burst 4", 3, 1);
     let one = key_in(&table, [0, 1], 1);
@@ -123,18 +125,18 @@ fn equal_tags() {
     assert_no_claims(&table);
 }
 
-/// The tag of a key that has no other shard than this one, in a table of 3 shards.
+/// The tag of a key whose two shards are both this one, in a table of 3 shards.
 fn alone_in(table: &ModelTable, shard: u32) -> u32 {
     let index = usize::try_from(shard).expect("a shard");
     key_in(table, [index, index], 1).tag
 }
 
-/// 2 threads ask for one new key after another key has moved the floor. One of them first asks for a third key at a
-/// time far behind that floor, and that install ends in a denial after its claim. There are two cells besides the cell
-/// of the key that moved the floor.
+/// 2 threads ask for one new key after another key has moved the floor. One of the threads first asks for a third key
+/// at a time far behind that floor. That install is denied after it has made its claim. There are two cells besides the
+/// cell of the key that moved the floor.
 fn denied_newcomer() {
     let table = cells_of("gcra 1/s burst 1", 1, 3);
-    // A new key takes the next cell while the late key holds its claim.
+    // The new key takes the next cell while the install of the late key holds its claim.
     let [late, old, key] = [1, 2, 3].map(|nth| key_in(&table, [0, 0], nth));
     let now_ms = 1_000_000;
     assert_admitted(&ask_all(&*table, &[ask(old, 1, now_ms)]));
@@ -158,7 +160,7 @@ pub(crate) fn models() -> Vec<Model> {
             Fault::OwnWordForStrangers,
             REFUSED,
         ),
-        // The whole model has 2.3 million executions, of which one in twenty has at most seven preemptions.
+        // The whole model has 2.3 million executions. One in twenty of these has at most seven preemptions.
         Model::new("same_key_again", Preemptions(7), || same_key(&[1, 2], 2, 2)).control(
             "an_unwritten_charge_is_caught",
             Fault::FailureTakenForSuccess,
@@ -182,7 +184,8 @@ pub(crate) fn models() -> Vec<Model> {
         .control("verify_ignores_live_is_caught", Fault::VerifyIgnoresLive, TWO_LIVE)
         .control("verify_ignores_lower_is_caught", Fault::VerifyIgnoresLower, TWO_LIVE)
         .control("verify_ignores_higher_is_caught", Fault::VerifyIgnoresHigher, TWO_LIVE),
-        // Each survey of a full shard reads the shard twice: with three preemptions there are millions of executions.
+        // Each survey of a full shard reads the shard twice, so with three preemptions there are millions of
+        // executions.
         Model::new("unlike_cells_by_three", Preemptions(2), || {
             unlike_cells(&[13_000, 10_000, 10_000], true);
         })

@@ -1,9 +1,9 @@
 //! A lease that is returned while other threads charge the same word.
 //!
-//! Properties: the units spent and the units that others were admitted are together within the burst and what drained.
-//! Units that were not spent and have not drained are given back exactly.
+//! Properties: the units spent from the lease and the units that others were admitted are together at most the burst
+//! plus what has drained. Units that were neither spent nor drained are given back exactly.
 //!
-//! These models are sufficient because a return is one compare-and-swap loop on the limiter's word, as a charge is.
+//! These models are sufficient because a return is one compare-and-swap loop on the limiter's word, like a charge.
 //! Another thread's charge can come before the return, after it, or between its load and its compare-and-swap.
 
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use super::verbs::limiter;
 
 const TAKEN: Timestamp = Timestamp::from_secs(5);
 
-/// One unit per second.
-/// Takes a lease of 2 of 3 units, spends `spent` of them and returns the rest at `returned`, while another thread asks
-/// for `asks` single units. Gives the number that the other thread was admitted, and the units left.
+/// One unit per second. Takes a lease of 2 of the 3 units, spends `spent` of them and returns the rest at `returned`,
+/// while another thread asks for `asks` single units. Returns the number of units that the other thread was admitted,
+/// and the units left.
 fn race(spent: u64, returned: Timestamp, asks: usize) -> (u64, u64) {
     let limiter = limiter(3);
     let mut lease = limiter.entry().at(TAKEN).lease(2).expect("an unused limit");
@@ -34,14 +34,14 @@ fn race(spent: u64, returned: Timestamp, asks: usize) -> (u64, u64) {
     (admitted, limiter.entry().at(returned).peek(0).remaining())
 }
 
-/// The rest is returned at once: spent, admitted and left units make up the burst.
+/// The rest is returned at once. The spent, admitted and left units add up to the burst.
 fn at_once() {
     let (admitted, left) = race(1, TAKEN, 2);
     assert!(1 + admitted + left <= 3, "{ABOVE_BOUND}: {admitted} admitted, {left} left");
     assert!(1 + admitted + left >= 3, "{LOST_CHARGE}: {admitted} admitted, {left} left");
 }
 
-/// A second later one of the two units has drained, so only the other one is returned.
+/// The rest is returned a second later. One of the two units has drained by then, so only the other one is given back.
 fn after_a_while() {
     let (admitted, left) = race(0, TAKEN + std::time::Duration::from_secs(1), 3);
     assert!(admitted + left <= 3, "{ABOVE_BOUND}: {admitted} admitted, {left} left");

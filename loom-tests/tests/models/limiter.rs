@@ -1,4 +1,4 @@
-//! The un-keyed limiter under GCRA: one word, one compare-and-swap loop.
+//! The un-keyed limiter under GCRA: one word, changed by one compare-and-swap loop.
 //!
 //! Property, in every model: the answers, and the units left after all threads have ended, are those of the exact
 //! reference model for some order of the requests. This is the whole contract: never too many admissions, never too
@@ -6,8 +6,8 @@
 //!
 //! These models are sufficient because a request's loop depends on other threads only through the word that it finds.
 //! With two threads, each charge can come between the load and the compare-and-swap of any other charge. With two
-//! requests for each thread, it can also come after that compare-and-swap has failed once. With three threads a thread
-//! can lose twice.
+//! requests for each thread, a charge can also come after that compare-and-swap has failed once. With three threads one
+//! thread can lose its compare-and-swap twice.
 
 use std::sync::Arc;
 
@@ -43,33 +43,33 @@ fn races(burst: u64, setup: &[RaceRequest], lists: Vec<Vec<RaceRequest>>) {
     assert_explained(&*limiter, algorithm, &setup, &calls, ask(1, last_ms));
 }
 
-/// 2 threads x 2 checks at one instant.
+/// 2 threads make 2 checks each at one instant.
 pub(crate) fn two_threads_twice(burst: u64) {
     races(burst, &[], vec![vec![ask(1, 5_000); 2]; 2]);
 }
 
-/// 3 threads x 1 check at one instant.
+/// 3 threads make 1 check each at one instant.
 fn three_threads_once(burst: u64) {
     races(burst, &[], vec![vec![ask(1, 5_000)]; 3]);
 }
 
-/// 2 threads with costs of 2, and of 1 and 1, against a burst of 3: the first thread decides what fits.
+/// 2 threads share a burst of 3. One asks for 2 units, the other for 1 and 1, and the order decides what fits.
 fn unequal_costs() {
     races(3, &[], vec![vec![ask(2, 5_000)], vec![ask(1, 5_000), ask(1, 5_000)]]);
 }
 
-/// 2 threads, one of them a second behind: it must not set the word back to its own time.
+/// 2 threads, one of them a second behind, which must not set the word back to its own time.
 fn stale_now() {
     races(2, &[ask(1, 5_000)], vec![vec![ask(1, 5_000); 2], vec![ask(1, 6_000); 2]]);
 }
 
-/// 2 threads whose clocks step back between two checks, past the time of the other thread's first check.
+/// The clocks of 2 threads step back between two checks, to before the time of the other thread's first check.
 fn backward_now() {
     let there_and_back = vec![ask(1, 9_000), ask(1, 7_000)];
     races(2, &[ask(2, 5_000)], vec![there_and_back.clone(), there_and_back]);
 }
 
-/// 2 threads meet at the instant at which one unit has come back.
+/// 2 threads ask at the instant at which one unit has come back.
 fn one_unit_comes_back() {
     races(1, &[ask(1, 5_000)], vec![vec![ask(1, 5_999), ask(1, 6_000)], vec![ask(1, 6_000)]]);
 }

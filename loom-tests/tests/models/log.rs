@@ -1,15 +1,15 @@
 //! One sliding log: slots that several threads contend for.
 //!
-//! Properties, in every model: no window holds more than the limit; the units left afterwards are exactly the limit
-//! less the admitted units. Where only single units are asked for, the answers are those of the exact reference model
-//! in some order. A request of several units may be denied when it meets another request; but if one of them fits, at
+//! Properties, in every model: no window holds more than the limit, and the units left at the end are exactly the limit
+//! less the admitted units. If all requests ask for single units, the answers are those of the exact reference model in
+//! some order. A request of several units may be denied when it meets another request, but if one of the two fits, at
 //! least one is admitted.
 //!
-//! These models are sufficient because requests meet only in slots, each of which is a word that is taken by a
-//! compare-and-swap. With two threads every such step can come between the other thread's load and compare-and-swap.
-//! With two slots an attempt at both can lose either slot first or last, and a second request of a thread finds what a
-//! failed attempt has left. The cursor and the bounds of rows are hints and caches: a model with rows of two slots
-//! shows that no slot is passed over for good.
+//! These models are sufficient because requests meet only in slots, and each slot is a word that is taken by a
+//! compare-and-swap. With two threads, every such step of one can come between the other's load and compare-and-swap.
+//! With two slots, a request for both can fail at the first slot or at the last, and a thread's second request finds
+//! what a failed one has left. The cursor and the bounds of rows are only hints and caches. A model with rows of two
+//! slots shows that no slot is skipped for good.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,7 +50,7 @@ fn last_slot() {
     single_units(2, &[ask(1, 5_000)], vec![vec![ask(1, 6_000)], vec![ask(1, 6_000)]]);
 }
 
-/// 2 threads make two requests and one, for two free slots.
+/// 2 threads make two requests and one request, for two free slots.
 fn last_two_slots() {
     single_units(2, &[], vec![vec![ask(1, 5_000), ask(1, 5_000)], vec![ask(1, 5_000)]]);
 }
@@ -61,14 +61,14 @@ fn three_for_two() {
     single_units(2, &[], vec![vec![ask(1, 5_000)]; 3]);
 }
 
-/// 2 threads ask at the instant at which the one slot becomes free; one of them also asks just before.
+/// 2 threads ask at the instant at which the one slot becomes free. One of them also asks just before.
 fn at_the_instant() {
     let late = vec![ask(1, 14_999), ask(1, 15_000)];
     single_units(1, &[ask(1, 5_000)], vec![late, vec![ask(1, 15_000)]]);
 }
 
-/// Races requests of several units: no window holds more than the limit, and the admitted and the left units add up to
-/// it.
+/// Races requests of several units: no window holds more than the limit, and the admitted units and the units left add
+/// up to the limit.
 fn several(limit: u64, setup: &[RaceRequest], lists: Vec<Vec<RaceRequest>>) -> Vec<Vec<Call>> {
     let log = log(limit, ONE_ROW);
     let setup = ask_all(&*log, setup);
@@ -92,9 +92,9 @@ fn two_against_two() {
     several(3, &[], vec![vec![ask(2, 5_000)], vec![ask(2, 5_000)]]);
 }
 
-/// 2 threads: one asks for two units; the other takes one of them, and then asks with a time of the window before. Both
-/// slots were taken in that window, so the late request is denied, even if it finds a slot that was marked and put
-/// back.
+/// 2 threads: one asks for two units. The other takes one of the slots, and then asks with a time in the window before.
+/// Both slots were taken in that earlier window, so the late request is denied, even if it finds a slot that was marked
+/// and put back.
 fn put_back_as_it_was() {
     let lists = vec![vec![ask(2, 20_000)], vec![ask(1, 20_000), ask(1, 15_000)]];
     let calls = several(2, &[ask(2, 10_000)], lists);
@@ -119,8 +119,8 @@ fn rows() {
     assert_eq!(units(&calls.concat()), 3, "{REFUSED}: {calls:?}");
 }
 
-/// 2 threads and one slot. One thread gives a unit back just before it leaves the window; the other asks just after it
-/// has left. No window holds two units, except for the unit that was given back.
+/// 2 threads and one slot. One thread gives a unit back just before the unit leaves the window; the other asks just
+/// after that. No window holds two units, not counting the unit that was given back.
 fn refund_against_take() {
     let log = log(1, ONE_ROW);
     let permit = log.entry().at(at(5_000)).check().into_result().expect("the slot is free");
@@ -132,8 +132,8 @@ fn refund_against_take() {
     assert!(!log.entry().at(at(15_000)).check().is_allowed(), "{ABOVE_BOUND}: {given} given back");
 }
 
-/// 2 threads and one slot, which is taken. One thread reserves a place behind it, while the other asks at the time at
-/// which the slot is free. The two admissions are a window apart, whichever of them is first.
+/// 2 threads and one slot, which is taken. One thread reserves the slot for a later time, while the other asks at the
+/// time at which the slot becomes free. The two admissions are a window apart, whichever comes first.
 fn reserve_against_take() {
     let log = log(1, ONE_ROW);
     assert!(log.entry().at(at(5_000)).check().is_allowed());
@@ -145,12 +145,12 @@ fn reserve_against_take() {
     let taken = log.entry().at(at(15_000)).check().is_allowed();
     let ready = reserving.join().expect("the other thread");
     assert_eq!(ready, at(if taken { 25_000 } else { 15_000 }), "{ABOVE_BOUND}: one place for two");
-    // The next admission is a window later.
+    // The next admission comes a window later.
     let next = if taken { 34_999 } else { 24_999 };
     assert!(!log.entry().at(at(next)).check().is_allowed(), "{ABOVE_BOUND}: at {next} ms");
 }
 
-/// Races the lists for a log of `limit` units that records denials as well: the answers and the units left are those of
+/// Races the lists for a log of `limit` units that records denials as well. The answers and the units left are those of
 /// the reference model in some order.
 fn denials_recorded(limit: u64, setup: &[RaceRequest], lists: Vec<Vec<RaceRequest>>) {
     control::use_row_bits(ONE_ROW);
@@ -165,8 +165,8 @@ fn denials_recorded(limit: u64, setup: &[RaceRequest], lists: Vec<Vec<RaceReques
     assert_explained_from(&*log, &oracle, &setup, &calls, ask(1, last_ms));
 }
 
-/// 2 threads and one slot. A denial moves the slot's time forward, while the other thread asks when the slot is free,
-/// and once more.
+/// 2 threads and one slot. One thread is denied, which moves the slot's time forward, while the other asks when the
+/// slot is free, and then once more.
 fn denial_against_take() {
     let lists = vec![vec![ask(1, 14_000)], vec![ask(1, 15_000), ask(1, 25_000)]];
     denials_recorded(1, &[ask(1, 5_000)], lists);

@@ -1,13 +1,13 @@
-//! A sliding log whose count changes while other threads ask it and give units back.
+//! A sliding log whose count changes while other threads make requests and give units back.
 //!
 //! Property, in every model: when all threads have ended, the units left are exactly the limit in force minus the units
-//! in the window. In the window are all units that were admitted in it and not given back, under whichever limit. So
-//! nothing is admitted above the limit in force after the requests in flight have ended, and spent units stay spent
-//! when a limit is put back.
+//! in the window. The window counts all units that were admitted in it and not given back, whatever the limit was at
+//! that time. So once the requests in flight have ended, nothing is admitted above the limit in force, and units spent
+//! before a limit is restored stay spent.
 //!
-//! These models are sufficient because a change is a sequence of readings of all slots and compare-and-swaps of some.
-//! With two or three slots each step of a request can come before and behind each step of the change. A request of two
-//! units, of which another thread has taken one, puts its mark back before, between and behind the readings.
+//! These models are sufficient because a change only reads all slots and changes some by compare-and-swap. With two or
+//! three slots, each step of a request can come before and after each step of the change. If another thread has taken
+//! one slot of a request for two, that request puts its mark back before, between or after the readings.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ fn at(ms: u64) -> Timestamp {
 fn changing(slots: u64) -> Arc<Limiter> {
     control::use_row_bits(u32::MAX);
     control::tell_answers(false);
-    // A change reads marks of unfinished requests only once: another reading would find the same cases.
+    // A change reads the marks of unfinished requests only once, because reading again would lead to the same cases.
     control::use_rounds(1);
     Arc::new(
         Limiter::builder(of_count(slots))
@@ -44,7 +44,7 @@ fn of_count(count: u64) -> Policy {
     format!("sliding-log {count}/10s").parse().expect("a policy")
 }
 
-/// Lowers a limit, and returns the limit that is in force afterwards. The change may be refused.
+/// Lowers a limit, and returns the limit that is in force afterwards. The log may refuse the change.
 fn lowered(log: &Limiter, [from, to]: [u64; 2]) -> u64 {
     match log.set_quota_at(of_count(to), at(6_000)) {
         Ok(()) => to,
@@ -55,7 +55,8 @@ fn lowered(log: &Limiter, [from, to]: [u64; 2]) -> u64 {
     }
 }
 
-/// Asserts what is left under the limit in force, and under a limit of all slots, when `units` are in the window.
+/// Asserts the units left under the limit in force, and under a limit of all slots, when `units` units are in the
+/// window.
 fn assert_left(log: &Limiter, units: u64, [limit, slots]: [u64; 2]) {
     control::plant(None); // only what the race has left behind is checked
     assert_eq!(log.policy(), of_count(limit));
@@ -86,7 +87,7 @@ fn lowered_against_take() {
     assert!(left + u64::from(taken) >= 1, "{REFUSED}: {left} left");
 }
 
-/// 2 threads: one takes both slots or none; the other lowers the limit to one, unless both slots are marked at that
+/// 2 threads: one takes both slots or none. The other lowers the limit to one, unless both slots are marked at that
 /// time.
 fn lowered_against_two() {
     let log = changing(2);
@@ -97,9 +98,9 @@ fn lowered_against_two() {
     assert_left(&log, units, [limit, 2]);
 }
 
-/// 2 threads and three slots, one of them taken. One thread takes both free slots or none. The other takes one of them,
-/// so that the first may have to put its mark back, and lowers the limit to two. The slots with units must stay in use,
-/// rather than a free slot.
+/// 2 threads and three slots, one of them taken. One thread takes both free slots or none. The other takes one of the
+/// free slots, so that the first may have to put its mark back, and lowers the limit to two. The slots that hold units
+/// must stay in use, rather than a free one.
 fn lowered_beside_marks() {
     let log = changing(3);
     assert_admitted(&ask_all(&*log, &[ask(1, 5_000)]));
@@ -112,7 +113,7 @@ fn lowered_beside_marks() {
 }
 
 /// 2 threads and three slots, two of them taken, under a limit of one. The first thread raises the limit to two, which
-/// leaves nothing, and to three, which leaves a unit; neither change is refused. The other thread asks for a unit
+/// leaves no unit, and then to three, which leaves one. Neither change is refused. The other thread asks for a unit
 /// meanwhile.
 fn raised_against_take() {
     let log = changing(3);
@@ -127,7 +128,7 @@ fn raised_against_take() {
     assert_left(&log, units, [3, 3]);
 }
 
-/// 2 threads and two slots, both taken: one thread gives the newer unit back, with its permit or without. The other
+/// 2 threads and two slots, both taken. One thread gives the newer unit back, with its permit or without. The other
 /// lowers the limit to one.
 fn lowered_against_giving_back(has_permit: bool) {
     let log = changing(2);
@@ -160,7 +161,7 @@ fn to_and_fro_against_a_refund() {
     assert_left(&log, units, [limit, 2]);
 }
 
-/// 2 threads and two slots, both taken: one thread resets the log, the other lowers the limit to one. Afterwards no
+/// 2 threads and two slots, both taken. One thread resets the log, the other lowers the limit to one. At the end no
 /// unit is in the window.
 fn lowered_against_a_reset() {
     let log = changing(2);

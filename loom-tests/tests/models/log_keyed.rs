@@ -1,13 +1,13 @@
-//! Sliding logs by key: entries are given to keys, and taken from idle keys that may come back.
+//! Keyed sliding logs: entries are given to keys, and taken from idle keys that may come back.
 //!
-//! Properties, in every model: at every moment at most one entry belongs to a key (the core asserts it under loom after
-//! each install, on the newest headers); no window of any key holds more than the limit, by the callers' own times;
-//! afterwards each key has exactly as much left as its admissions allow.
+//! Properties, in every model: at every moment at most one entry belongs to a key (under loom the core asserts this on
+//! the newest headers after each install); by the callers' own times no window of any key holds more than the limit; at
+//! the end each key has exactly as many units left as its admissions allow.
 //!
-//! These models are sufficient because two keys meet only in one entry's header, `until` and slots, and a key meets
-//! itself only in the headers of its two shards. One entry in each of two shards is the smallest store in which two
-//! installs can choose different entries, and in which a forgotten key has another place to go. One slot is the
-//! smallest log: with it every lost unit admits another.
+//! These models are sufficient because two keys meet only in the header, the `until` and the slots of one entry, and
+//! two requests of one key meet only in the headers of its two shards. The smallest store in which two installs can
+//! choose different entries, and in which a forgotten key has another place to go, has one entry in each of two shards.
+//! One slot is the smallest log. If a unit is lost in it, one unit too many is admitted.
 
 use std::sync::Arc;
 
@@ -28,8 +28,8 @@ fn same_key(limit: u64, entries: usize) {
     assert!(units(&calls) >= 1, "{REFUSED}: {calls:?}");
 }
 
-/// Threads that ask for one new key and do not agree on where it can go. There is one entry in each of two shards; the
-/// entry of the key's first shard holds another key that is idle only for the threads with the latest times.
+/// Threads ask for one new key and disagree on which entry it can take. There is one entry in each of two shards. The
+/// entry of the key's first shard holds another key, which is idle only for the threads with the latest times.
 fn unlike_entries(nows_ms: &[u64], limit: u64) {
     control::use_rounds(1);
     let logs = logs(limit, 2, 1);
@@ -41,8 +41,9 @@ fn unlike_entries(nows_ms: &[u64], limit: u64) {
     assert_left(&*logs, limit, key, last_ms, &[&calls.concat()]);
 }
 
-/// A key that was admitted a unit at 0 s in the entry of its first shard, and another key that will go there when the
-/// first is idle. Then each thread asks for one of the two keys: (whether for the first key, now).
+/// A key that was admitted a unit at 0 s in the entry of its first shard, and another key that will take that entry
+/// when the first key is idle. Then each thread asks for one of the two keys. A pair says whether its request is for
+/// the first key, and when it comes.
 fn returns(lists: &[&[(bool, u64)]]) {
     let logs: Arc<ModelLogs> = logs(1, 2, 1);
     let [key, other] = [1, 2].map(|nth| log_key_in(&logs, [0, 1], nth));
@@ -52,31 +53,33 @@ fn returns(lists: &[&[(bool, u64)]]) {
     let last_ms = lists.iter().flat_map(|list| list.iter()).map(|&(_, now_ms)| now_ms).max();
     let lists = lists.iter().map(|list| list.iter().map(to_ask).collect()).collect();
     let calls = race(&logs, lists).concat();
-    // The newcomer is checked first: if another key takes its entry from it, its units are the ones that are lost.
+    // The new key is checked first: if another key takes its entry away, the new key's units are the ones that are
+    // lost.
     for key in [other, key] {
         assert_windows(1, key, &[&setup, &calls]);
         assert_left(&*logs, 1, key, last_ms.unwrap_or(0), &[&setup, &calls]);
     }
 }
 
-/// 2 threads: a newcomer takes the idle entry, while its key comes back to it twice.
+/// 2 threads: a new key takes the idle entry, while the entry's former key asks again, twice.
 fn charge() {
     returns(&[&[(true, 10_000), (true, 10_000)], &[(false, 10_000)]]);
 }
 
-/// 2 threads: the key comes back with an old time while its entry is taken.
+/// 2 threads: a key asks again with an old time while its entry is taken.
 fn late_return() {
     returns(&[&[(true, 5_000)], &[(false, 20_000)]]);
 }
 
-/// 3 threads: two ask for the key, one for a newcomer. A lost round ends an install.
+/// 3 threads: two ask for the old key, one for a new key. An install ends after it has lost one round.
 fn charges_and_a_newcomer() {
     control::use_rounds(1);
     control::tell_answers(false);
     returns(&[&[(true, 10_000)], &[(true, 10_000)], &[(false, 10_000)]]);
 }
 
-/// 2 threads: one asks for two units of a key that comes back to its idle log of two; the other brings in a new key.
+/// 2 threads: one asks for two units of a key that comes back to its idle log of two slots; the other brings in a new
+/// key.
 fn several_units() {
     let logs: Arc<ModelLogs> = logs(2, 2, 1);
     let [key, other] = [1, 2].map(|nth| log_key_in(&logs, [0, 1], nth));
@@ -84,15 +87,16 @@ fn several_units() {
     assert_admitted(&setup);
     let lists = vec![vec![ask(key, 2, 10_000), ask(key, 1, 10_000)], vec![ask(other, 1, 10_000)]];
     let calls = race(&logs, lists).concat();
-    // The newcomer is checked first: if another key takes its entry from it, its units are the ones that are lost.
+    // The new key is checked first: if another key takes its entry away, the new key's units are the ones that are
+    // lost.
     for key in [other, key] {
         assert_windows(2, key, &[&setup, &calls]);
         assert_left(&*logs, 2, key, 10_000, &[&setup, &calls]);
     }
 }
 
-/// 2 threads: a newcomer to a full shard, and the key that fills it, which asks now and when its unit is back. That key
-/// is not evicted while it limits something, and finds its entry again or a free one.
+/// 2 threads: one brings a new key to a full shard. The other asks for the key that fills the shard, now and when that
+/// key's unit is back. While that key limits something it is not evicted, and it finds its entry again or a free one.
 fn full_shard() {
     let logs = logs(1, 1, 1);
     let [one, new] = [1, 2].map(|nth| log_key_in(&logs, [0, 0], nth));

@@ -1,8 +1,8 @@
 //! The models of Tollgate's core: `RUSTFLAGS="--cfg loom" cargo test -p loom-tests --release`.
 //!
-//! Each model is a few threads that race through the public API for a limit of a few cells, and the properties that
-//! must hold afterwards (and at each step, if the core asserts them under loom). Each model has at least one control,
-//! `..._is_caught`: the same threads with a bug planted, which the model must notice.
+//! In each model a few threads race through the public API for a limit of a few cells. The model checks the properties
+//! that must hold at the end (and at each step, if the core asserts them under loom). Each model has at least one
+//! control, named `..._is_caught`. It runs the same threads with a planted bug, which the model must notice.
 
 #[cfg(loom)]
 mod all;

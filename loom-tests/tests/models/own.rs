@@ -1,14 +1,16 @@
-//! Quotas that callers bring along, while other threads ask, bring quotas and free the places of quotas.
+//! Callers bring quotas with their requests, while other threads make requests, bring quotas and free the places of
+//! quotas.
 //!
-//! Properties: whatever quotas a key is asked under, at one instant it is admitted at most the largest burst, and each
-//! request is decided by its own burst. If a quota comes to a key late, or a permit is from before a change of quota,
-//! no unit is given back that has drained. When all threads have ended, no word is of a quota whose place another quota
-//! may take. A request is decided by its own quota alone, or denied; it is never decided by another quota that has
-//! taken the place.
+//! Properties: whatever quotas the requests of a key bring, at one instant the key is admitted at most the largest
+//! burst, and each request is decided by the burst that it brings. A unit that has drained is never given back, even if
+//! a quota reaches a key late or a permit is older than a change of quota. When all threads have ended, no word belongs
+//! to a quota whose place another quota may take. A request is decided by its own quota alone, or denied. It is never
+//! decided by another quota that has taken the place.
 //!
-//! These models are sufficient because threads change the use of a place by read-modify-writes alone: a pin, a pass
-//! over the table and a thread that brings a quota meet there in pairs. So there are as few places as possible: one
-//! besides the place of the quota that the table was built with, or the two places of a window.
+//! These models are sufficient because threads change the use of a place by read-modify-writes alone. There are three
+//! such threads: one that pins a place, one that passes over the table, and one that brings a quota. They meet in
+//! pairs. So there are as few places as possible: one besides the place of the table's own quota, or the two places of
+//! a window.
 
 use std::sync::Arc;
 
@@ -19,15 +21,15 @@ use loom_tests::verdict::{ABOVE_BOUND, LOST_CHARGE, REFUSED};
 use tollgate::control::{self, Fault};
 use tollgate::{ChangeError, Decision, DenialReason, ManualClock, Quota, Timestamp, check_all};
 
-/// The message for a decision by a quota that was not asked for.
+/// The message for a decision by a quota that the request did not bring.
 const OTHER_QUOTA: &str = "a request is decided by another quota than its own";
-/// The message for a word that would be read in the numbers of another quota.
+/// The message for a word that would be read with the numbers of another quota.
 const WITHOUT_PLACE: &str = "a word is of a quota that has no place";
-/// The message for units that come back although they have drained.
+/// The message for units that are given back although they have drained.
 const DRAINED: &str = "units are given back that have drained";
 
 const NOW: Timestamp = Timestamp::from_secs(5);
-/// At this time all charges of [`NOW`] have drained under [`fast`], and none under [`slow`].
+/// By this time all charges of [`NOW`] have drained under [`fast`], and none under [`slow`].
 const LATER: Timestamp = Timestamp::from_secs(10);
 
 /// The quota that the tables are built with.
@@ -43,15 +45,15 @@ fn fast() -> Quota {
     Quota::per_second(1).burst(5)
 }
 
-/// A table of one shard whose callers may bring `most` quotas along, and a key.
+/// A table of one shard whose callers may bring `most` quotas, and a key.
 fn table_of(most: usize) -> (Arc<ModelTable>, ModelKey) {
     table_with_clock(most, ManualClock::new())
 }
 
-/// [`table_of`] with a clock that the model sets.
+/// Like [`table_of`], with a clock that the model sets.
 fn table_with_clock(most: usize, clock: ManualClock) -> (Arc<ModelTable>, ModelKey) {
-    // All times lie within one epoch, so headers need no trace of the floor that was read: the models in `floor` need
-    // it.
+    // All times lie within one epoch, so headers need not record the floor that was read, which the models in `floor`
+    // need.
     control::count_apart(true);
     control::mark_floors(false);
     let table = own_table(default(), most, &[slow(), fast()], 1, 1, clock);
@@ -63,7 +65,7 @@ fn is_gone(decision: &Decision) -> bool {
     matches!(decision, Decision::Denied(denial) if denial.reason() == DenialReason::TableFull)
 }
 
-/// The units that a key is admitted under a quota that has a place.
+/// The units that a key is admitted under a quota that already has a place in the table.
 fn admitted(table: &ModelTable, key: ModelKey, quota: Quota, at: Timestamp, cost: u64) -> u64 {
     let decision = table.entry(&key).under(quota).expect("a place").at(at).check_n(cost);
     assert_eq!(decision.limit(), quota.max_burst(), "{OTHER_QUOTA}: {decision:?}");
@@ -76,7 +78,8 @@ fn left(table: &ModelTable, key: ModelKey, at: Timestamp) -> u64 {
     table.entry(&key).under(fast()).expect("a place").at(at).peek(0).remaining()
 }
 
-/// 2 threads ask for one key, each under its own quota. The units that one is admitted leave no room for the other.
+/// 2 threads ask for one key, each under its own quota. The units that one thread is admitted leave no room for those
+/// of the other.
 fn requests_under_two_quotas() {
     let (table, key) = table_of(2);
     assert_eq!(admitted(&table, key, slow(), NOW, 0), 0);
@@ -88,12 +91,12 @@ fn requests_under_two_quotas() {
     assert!(own + asked > 0, "{REFUSED}");
     let (units, left) = (2 + own + asked, left(&table, key, NOW));
     assert!(units + left <= 5, "{ABOVE_BOUND}: {units} admitted, {left} left");
-    // A part of a tick may have been rounded up, which costs a unit.
+    // Rounding up to a whole tick may cost one unit.
     assert!(units + left >= 4, "{LOST_CHARGE}: {units} admitted, {left} left");
 }
 
-/// A thread reads the clock and is held up. Then the key is charged under a slow quota, and the first thread asks under
-/// a fast quota. The charge drains from its own time on, not from the first thread's time on.
+/// A thread reads the clock and then stalls. Meanwhile the key is charged under a slow quota; then the stalled thread
+/// asks under a fast quota. The charge drains from its own time on, not from the stalled thread's earlier time on.
 fn a_faster_quota_beside_a_later_charge(is_joint: bool) {
     let clock = ManualClock::new();
     clock.set(NOW);
@@ -116,8 +119,8 @@ fn a_faster_quota_beside_a_later_charge(is_joint: bool) {
     assert!(units + left <= 5, "{ABOVE_BOUND}: {units} admitted, {left} left");
 }
 
-/// A key goes from a slow quota to a fast one, drains there, and goes to the slow quota and the fast one once more.
-/// Whenever a permit of the first slow quota is refunded, it gives nothing back.
+/// A key goes from a slow quota to a fast one, drains there, and goes back to the slow quota and then to the fast one.
+/// A permit of the first slow quota gives nothing back, whenever it is refunded.
 fn a_permit_beside_a_faster_quota() {
     let (table, key) = table_of(2);
     let slow_now = table.entry(&key).under(slow()).expect("a place").at(NOW);
@@ -130,12 +133,12 @@ fn a_permit_beside_a_faster_quota() {
     assert_eq!(refunding.join().expect("the other thread"), 0, "{DRAINED}");
     let left = left(&table, key, LATER);
     assert!(left <= 3, "{ABOVE_BOUND}: {left} left of 5 and 2 admitted");
-    // A part of a tick may have been rounded up, which costs a unit.
+    // Rounding up to a whole tick may cost one unit.
     assert!(left >= 2, "{LOST_CHARGE}: {left} left of 5 and 2 admitted");
 }
 
-/// A pass over the table frees the place of a quota that no key is counted in, while a key comes to that quota. The key
-/// is new, or was counted in the quota that the table was built with.
+/// A pass over the table frees the place of a quota to which no key belongs, while a key goes to that quota. The key is
+/// new, or belonged to the quota with which the table was built.
 fn a_pass_beside_a_key_that_comes(is_new: bool) {
     let (table, key) = table_of(1);
     assert_eq!(admitted(&table, key, fast(), NOW, 0), 0);
@@ -151,14 +154,14 @@ fn a_pass_beside_a_key_that_comes(is_new: bool) {
 }
 
 /// A key goes to another quota, the place of its first quota is freed, and a third quota is written there. Meanwhile a
-/// thread asks how much the key has left, and may still hold the key's first word.
+/// thread that may still hold the key's first word asks how many units the key has left.
 fn a_look_while_a_place_changes_hands() {
     let (table, key) = table_of(1);
     assert_eq!(admitted(&table, key, slow(), NOW, 1), 1);
     let other = Arc::clone(&table);
     let looking = thread::spawn(move || {
         let decision = other.entry(&key).at(NOW).peek(1);
-        // The key owes one unit or two, and a part of a tick may have been rounded up.
+        // The key owes one unit or two, and rounding up to a whole tick may cost one more.
         let is_own = decision.limit() == 6 && (3..=5).contains(&decision.remaining());
         assert!(is_own, "{OTHER_QUOTA}: {decision:?}");
     });
@@ -168,7 +171,8 @@ fn a_look_while_a_place_changes_hands() {
     looking.join().expect("the other thread");
 }
 
-/// Brings a quota along; the answer is a decision by that quota (true), or that there is no place (false).
+/// Makes a request under a quota that the caller brings. Returns true for a decision by that quota, and false if there
+/// is no place for it.
 fn told(table: &ModelTable, key: ModelKey, quota: Quota) -> bool {
     match table.entry(&key).under(quota) {
         Ok(entry) => {
@@ -184,7 +188,7 @@ fn told(table: &ModelTable, key: ModelKey, quota: Quota) -> bool {
     }
 }
 
-/// 2 threads bring quotas along, and there is one place left.
+/// 2 threads bring one quota each, and there is one place left.
 fn two_quotas_for_the_last_place(quotas: [Quota; 2]) {
     let (table, key) = table_of(1);
     let other = Arc::clone(&table);
@@ -195,7 +199,7 @@ fn two_quotas_for_the_last_place(quotas: [Quota; 2]) {
     assert!(is_one || told.contains(&false), "{OTHER_QUOTA}: both have the place");
 }
 
-/// 2 threads bring one new quota for one key. The quota may get two places, and the key is still counted once.
+/// 2 threads bring one new quota for one key. The quota may get two places, but the key is still counted only once.
 fn one_quota_in_two_places() {
     let (table, key) = table_of(2);
     assert!(table.entry(&key).at(NOW).check().is_allowed());
@@ -206,14 +210,16 @@ fn one_quota_in_two_places() {
     assert_eq!(units, 3, "{ABOVE_BOUND}");
 }
 
-/// The place of a quota is freed and taken by another quota, while a caller asks by an entry under the first quota.
+/// The place of a quota is freed and given to another quota, while a caller makes a request through an entry under the
+/// first quota.
 fn an_entry_whose_place_is_taken() {
     let (table, key) = table_of(1);
     let entry = table.entry(&key).under(slow()).expect("a place").at(NOW);
     let other = Arc::clone(&table);
     let taking = thread::spawn(move || {
         let _ = other.forget_quotas_at(NOW);
-        // An error means that there is no place for this quota: the first quota still has the place, or has it again.
+        // An error means that there is no place for this quota, because the first quota still has its place, or has it
+        // again.
         let Ok(entry) = other.entry(&key).under(fast()) else { return 0 };
         let decision = entry.at(NOW).check_n(4);
         let is_own = decision.limit() == 5 || is_gone(&decision);

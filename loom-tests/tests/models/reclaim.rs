@@ -1,13 +1,13 @@
-//! Idle keys: their cells are taken over by callers whose clocks may differ, while the keys return.
+//! Idle keys: callers whose clocks may differ take over the keys' cells, while the keys return.
 //!
-//! Properties, in every model: no key is admitted above its bound by the callers' own times; afterwards no key has more
-//! left than its admissions allow; at every moment at most one live cell carries a key; no claim is left.
+//! Properties, in every model: by the callers' own times no key is admitted above its bound; at the end no key has more
+//! left than its admissions allow; at every moment at most one live cell carries a key; at the end no claim is left.
 //!
-//! These models are sufficient because a reclaim changes one word and leaves one trace: the floor below which it
-//! forgot. Two things can go wrong. A charge can come between the reclaim's load and its compare-and-swap; or a key can
-//! return with an earlier time, in its other shard. The models have both, with one cell in each of three shards. The
-//! first cell is the key's own, which the newcomer needs. The second is the cell to which the key can return. The third
-//! is the newcomer's other cell, which is taken.
+//! These models are sufficient because a reclaim changes one word and leaves only one trace: the floor, below which
+//! keys may have been forgotten. Two things can go wrong. A charge can come between the reclaim's load and its
+//! compare-and-swap, or a key can return with an earlier time, in its other shard. The models include both cases, with
+//! one cell in each of three shards. The first cell holds the key and is needed by the new key. The key can return to
+//! the second cell. The third cell would be the new key's other choice, but it is taken.
 
 use loom_tests::race::{ask, ask_all, race};
 use loom_tests::suite::{Bound, Model};
@@ -17,8 +17,8 @@ use loom_tests::verdict::{
 };
 use tollgate::control::{self, Fault};
 
-/// A table of three shards and two keys. The first key has the first two shards, the second key the first and the last;
-/// a third key holds the last shard's cell for longer than any model runs.
+/// A table of three shards and two keys. The first key has the first two shards, and the second key the first and the
+/// last. A third key holds the last shard's cell for longer than any model runs.
 fn crowded() -> (std::sync::Arc<ModelTable>, [ModelKey; 2]) {
     let table = table("gcra 1/s burst 2", 3, 1);
     let filler = key_in(&table, [2, 2], 1);
@@ -27,11 +27,11 @@ fn crowded() -> (std::sync::Arc<ModelTable>, [ModelKey; 2]) {
     (table, keys)
 }
 
-/// A key that has spent its burst of 2 at 10 s, and another key. Then each thread asks for one of them: (whether for
-/// the first key, cost, now).
+/// A key that has spent its burst of 2 at 10 s, and another key. Then each thread makes requests for the two keys. A
+/// request says whether it is for the first key, its cost, and its time.
 fn returns(lists: &[&[(bool, u64, u64)]]) {
-    // All times lie within one epoch, so headers need no trace of the floor that was read: the models in `floor` need
-    // it.
+    // All times lie within one epoch, so headers need not record the floor that was read, which the models in `floor`
+    // need.
     control::count_apart(true);
     control::mark_floors(false);
     let (table, [key, other]) = crowded();
@@ -48,22 +48,22 @@ fn returns(lists: &[&[(bool, u64, u64)]]) {
     assert_no_claims(&table);
 }
 
-/// 2 threads: a newcomer takes the idle cell at 20 s; the other thread, still at 10 s, asks for the key that had the
-/// cell.
+/// 2 threads: a new key takes the idle cell at 20 s, while the other thread, still at 10 s, asks for the key that had
+/// the cell.
 fn late_return() {
     returns(&[&[(true, 1, 10_000)], &[(false, 1, 20_000)]]);
 }
 
-/// 2 threads: as before, but the late thread asks twice, at a time at which the old word has one unit left.
+/// 2 threads as before, but the late thread asks twice, at a time when the old word has one unit left.
 fn late_return_with_a_unit() {
     returns(&[&[(true, 1, 11_000), (true, 1, 11_000)], &[(false, 2, 20_000)]]);
 }
 
-/// 2 threads ask for one new key at 10 s. One of them then asks for another key at 20 s, for which the first key is
-/// forgotten. All of its requests may happen while the other thread has only begun.
+/// 2 threads ask for one new key at 10 s. One of them then asks for another key at 20 s, which takes the first key's
+/// cell. This thread may make all of its requests while the other thread has only begun.
 fn forgotten_meanwhile() {
-    // All times lie within one epoch, so headers need no trace of the floor that was read: the models in `floor` need
-    // it.
+    // All times lie within one epoch, so headers need not record the floor that was read, which the models in `floor`
+    // need.
     control::count_apart(true);
     control::mark_floors(false);
     let (table, [key, other]) = crowded();
@@ -80,13 +80,13 @@ fn charge() {
     returns(&[&[(true, 2, 20_000)], &[(false, 2, 20_000)]]);
 }
 
-/// 2 threads: each asks twice. The newcomer may have lost its cell to the key's return when it asks again.
+/// 2 threads: each asks twice. When the new key asks again, it may have lost its cell to the returned key.
 fn charge_twice() {
     returns(&[&[(true, 1, 20_000), (true, 1, 20_000)], &[(false, 1, 20_000), (false, 1, 20_000)]]);
 }
 
-/// 3 threads: a late return, a return in time, and a newcomer that needs the cell of both. A lost round ends an
-/// install.
+/// 3 threads: two return, one late and one in time, and the third asks for a new key that needs the cell of both. An
+/// install ends after it has lost one round.
 fn returns_and_a_newcomer() {
     control::use_rounds(1);
     returns(&[&[(true, 2, 10_000)], &[(true, 2, 20_000)], &[(false, 2, 20_000)]]);

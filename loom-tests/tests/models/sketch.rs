@@ -1,14 +1,14 @@
-//! A sketch of two rows: a request charges the other row first; then the emptier row decides.
+//! A sketch of two rows: a request first charges the row that owes more, and then the row that owes less decides.
 //!
-//! Properties: every key keeps its own bound in every interval, or in every window. Of single requests that race for a
-//! key's units, as many are admitted as there are units. The cost that a denied request leaves behind does not cause a
-//! key with another row to be refused.
+//! Properties: every key keeps its own bound in every interval, or in every window. If single requests race for a key's
+//! units, as many are admitted as there are units. The cost that a denied request leaves behind causes no denial of a
+//! key that has another row to itself.
 //!
-//! These models are sufficient because a request meets others only in the cells of its key. With two rows each row is
-//! either the one that decides or one that is charged before; a third row would be another of the second kind. A second
-//! key shares one cell with the first, whichever of the two rows decides. Loom takes all read-modify-writes of one word
-//! in one order, and does not reorder those of different words (`loom_tests`). The properties that depend on that are
-//! argued at the head of `src/sketch/cell.rs`, and not shown here.
+//! These models are sufficient because a request meets other requests only in the cells of its key. Of two rows one
+//! decides and the other is charged before it. A third row would only be one more that is charged before. A second key
+//! shares one cell with the first, which may be in either of the two rows. Loom orders all read-modify-writes of one
+//! word, and does not reorder those of different words (see `loom_tests`). So these models do not show the properties
+//! that depend on such reordering. The head of `src/sketch/cell.rs` argues for them.
 
 use loom_tests::race::{Call, ask, ask_all, race};
 use loom_tests::sketch::{Sketch, key_with, sketch};
@@ -24,7 +24,7 @@ fn admitted(calls: &[Call]) -> u64 {
     calls.iter().filter(|call| call.allowed).map(|call| call.ask.cost).sum()
 }
 
-/// Each thread asks for a single unit of one key at one instant, `times` times.
+/// Each thread asks for a single unit of one key `times` times, all at one instant.
 fn one_key(burst: u64, threads: usize, times: usize) {
     let sketch = gcra(burst);
     let key = key_with(&sketch, [0, 0]);
@@ -33,15 +33,15 @@ fn one_key(burst: u64, threads: usize, times: usize) {
     assert_eq!(admitted(&calls), burst.min(calls.len() as u64), "{REFUSED}: {calls:?}");
 }
 
-/// 2 threads, a key each; the keys share their cell in the first row. The second key is a second late. The key that
-/// loses the shared cell to the other key is denied, and has left its cost in its other cell. So one key may get
-/// nothing, but not both.
+/// 2 threads with one key each. The keys share their cell in the first row. The second key asks with a time that is a
+/// second behind. A key that loses the shared cell to the other key is denied, and leaves its cost in its unshared
+/// cell. So one key may get nothing, but not both.
 fn shared_cell() {
     let sketch = gcra(1);
     let keys = [[0, 0], [0, 1]].map(|cells| key_with(&sketch, cells));
     let lists = vec![vec![ask(keys[1], 1, 4_000); 2], vec![ask(keys[0], 1, 5_000); 2]];
     let calls = race(&sketch, lists).concat();
-    // Both keys ask again: the other key's charge of the shared cell must not have given a key a unit.
+    // Both keys ask again: no key may have gained a unit from the other key's charge of the shared cell.
     let after = ask_all(&*sketch, &keys.map(|key| ask(key, 1, 5_000)));
     for key in keys {
         assert_intervals(1, key, &[&calls, &after]);
@@ -49,7 +49,7 @@ fn shared_cell() {
     assert!(admitted(&calls) >= 1, "{REFUSED}: {calls:?}");
 }
 
-/// 3 threads: two ask for one key, one asks for another key that shares a cell with it.
+/// 3 threads: two ask for one key, and the third for another key that shares a cell with it.
 fn shared_cell_by_three() {
     let sketch = gcra(1);
     let keys = [[0, 0], [0, 1]].map(|cells| key_with(&sketch, cells));
@@ -60,8 +60,8 @@ fn shared_cell_by_three() {
     }
 }
 
-/// 2 threads race for one unit. The loser's cost stays in the row that did not decide. A second later
-/// the unit has drained, and the other row admits.
+/// 2 threads race for one unit. The loser's cost stays in the row that did not decide. A second later the unit has
+/// drained, and the other row admits a request.
 fn loser() {
     let sketch = gcra(1);
     let key = key_with(&sketch, [0, 0]);
@@ -72,7 +72,7 @@ fn loser() {
     assert_intervals(1, key, &[&calls, &after]);
 }
 
-/// 2 threads ask for 2 units of 3, one of them a second late. A request after both must find both charges.
+/// 2 threads ask for 2 of 3 units each. One of them is a second behind. A request after both must see both charges.
 fn late_in_flight() {
     let sketch = gcra(3);
     let key = key_with(&sketch, [0, 0]);
@@ -81,8 +81,8 @@ fn late_in_flight() {
     assert_intervals(3, key, &[&calls, &after]);
 }
 
-/// 2 threads at 6 s, when a window of 2 units turns: one asks just before the turn, the other once before and twice
-/// after it. `most` is the most that two successive windows admit.
+/// 2 threads at 6 s, when a window of 2 units ends. One asks just before the end, and the other once before and twice
+/// after it. `most` is the largest number of units that two successive windows admit.
 fn turn(policy: &str, most: u64) {
     let sketch = sketch(policy);
     let key = key_with(&sketch, [0, 0]);

@@ -1,12 +1,12 @@
-//! Snapshots that are taken while other threads charge, install, forget and move a floor.
+//! Snapshots taken while other threads charge, install, forget keys and move a floor.
 //!
-//! Properties, in every model, of the table that is restored from the snapshot. The file is not refused, so no key has
-//! two live cells and no claim is left. No charge from before the snapshot began is lost. Each key's state is one that
-//! the key had at some moment, never a mixture.
+//! These properties hold in every model for the table that is restored from the snapshot. The restored table accepts
+//! the file, so no key has two live cells and no claim is left. No charge from before the snapshot began is lost. Each
+//! key has a state that it had at some moment, never a mixture of two states.
 //!
-//! These models are sufficient because a snapshot reads each shard in eight loads, between which other threads can
-//! write, and one shard after the other. One shard shows what can happen to a word and its header. One cell in each of
-//! two shards shows a key that moves while it is copied, with the order of reading and against it.
+//! These models are sufficient because a snapshot reads one shard after the other, and each shard in eight loads
+//! between which other threads can write. One shard is enough to show what can happen to a word and its header. One
+//! cell in each of two shards shows a key that moves during the copying, in the order of reading or against that order.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn snapshot(table: &ModelTable) -> Vec<u8> {
     file
 }
 
-/// The units that are left for a key at each of these times.
+/// The units that are left for a key at each of the given times.
 fn left<const N: usize>(table: &ModelTable, key: ModelKey, nows_ms: [u64; N]) -> [u64; N] {
     control::plant(None); // only what the snapshot holds is checked
     nows_ms.map(|now_ms| table.look(ask(key, 1, now_ms)).remaining())
@@ -44,7 +44,7 @@ fn race(
     (restored, calls)
 }
 
-/// 2 threads: one charges twice; the other charges and then takes a snapshot, which must hold its own charge.
+/// 2 threads: one charges twice. The other charges and then takes a snapshot, which must contain that charge.
 fn charge() {
     control::count_apart(true);
     let policy = "gcra 1/s burst 5";
@@ -60,8 +60,9 @@ fn charge() {
     assert!(left <= 2, "{LOST_CHARGE}: {left} left, and 3 of 5 were charged before");
 }
 
-/// 2 threads: one charges at a time for which the floor must first move, by two steps, past all live keys. A word of
-/// 532 s that is dated by the floor of 0 reads as a word of 20 s, because a word wraps at 512 s.
+/// 2 threads: one takes a snapshot. The other charges at a time for which the floor must first move two steps, past all
+/// live keys. If a word of 532 s is dated by the floor of 0, it reads as a word of 20 s, because a word's time wraps at
+/// 512 s.
 fn floor() {
     control::count_apart(true);
     control::use_rounds(1);
@@ -71,12 +72,12 @@ fn floor() {
     assert_admitted(&ask_all(&*table, &[ask(key, 1, 10_000)]));
     let (restored, _) = race(&table, policy, 1, vec![ask(key, 1, 532_000)]);
     let left = left(&restored, key, [20_000, 22_000, 532_000]);
-    // The known states: the old word; no word, at a newer floor; the new word.
+    // The states that the key had: the old word; no word, at a newer floor; the new word.
     let is_known = [[1, 1, 1], [0, 0, 1], [0, 0, 0]].contains(&left);
     assert!(is_known, "{NEVER_WAS}: {left:?}");
 }
 
-/// 2 threads: one installs a key, the other takes the snapshot.
+/// 2 threads: one installs a key, and the other takes a snapshot.
 fn install() {
     control::count_apart(true);
     control::use_rounds(1);
@@ -90,9 +91,9 @@ fn install() {
     assert!(left == 0 || left == 2, "{NEVER_WAS}: {left} left");
 }
 
-/// 2 threads: one brings in another key, for which the first key is forgotten, and then asks for the first key again,
-/// which must go to its other shard. So the first key moves from shard `from` to the other; snapshots read shard 0
-/// first. The other key's second shard is taken.
+/// 2 threads: one asks for another key, which takes the first key's cell, and then for the first key again, which must
+/// go to its other shard. The other thread takes a snapshot. So the first key moves from shard `from` to its other
+/// shard. A snapshot reads shard 0 first. The other key's second shard is full.
 fn moved(from: u32) {
     control::count_apart(true);
     control::use_rounds(1);

@@ -1,15 +1,16 @@
-//! Keys without a cell: they are decided in the spill, while other threads install them.
+//! Keys without a cell: the spill decides them, while other threads install them.
 //!
-//! Properties, in every model: no key is admitted above its bound by the callers' own times, whether it was decided in
-//! the spill, in its cell, or in both in turn; no claim is left.
+//! Properties, in every model: by the callers' own times no key is admitted above its bound, whether it was decided in
+//! the spill, in its cell, or in both in turn; at the end no claim is left.
 //!
-//! These models are sufficient because only one charge can be lost between the spill and a cell, by one spiller (a
-//! thread that decides in the spill) and one installer of the same key. The spiller's charge, fence and look race with
-//! the installer's claim, fence and estimate. One shard with one cell has all of these steps: a stranger holds the
-//! cell, and is idle for later requests. One more request shows a key that gets the cell and loses it again while a
-//! spiller looks. Two spillers of one key meet in the sketch, which has models of its own; here they meet if a lost
-//! round has denied both a cell. A table of several quotas has the same steps, except that the spiller and the
-//! installer also read the quota, and that a change of quota converts the sketch's words.
+//! These models are sufficient because a charge can be lost between the spill and a cell in only one way: one spiller
+//! (a thread that decides in the spill) races with one installer of the same key. The spiller's charge, its fence and
+//! its second look at the cells race with the installer's claim, its fence and its estimate. One shard with one cell
+//! has all of these steps. Another key, a stranger, holds the cell at first, and is idle by the time of later requests.
+//! In one more model a key gets the cell and loses it again, while a spiller looks at the cell. Two spillers of one key
+//! meet in the sketch, which has its own models. Here they meet when a lost round leaves both without a cell. In a
+//! table of several quotas there are two more steps: the spiller and the installer also read the quota, and a change of
+//! quota converts the sketch's words.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,11 +28,11 @@ use tollgate::{Policy, Timestamp};
 /// The message for a word that the change has left in the old quota.
 const LEFT_BEHIND: &str = "a word is counted in the old quota";
 
-/// One shard with one cell, which a stranger holds until 11 s. Then each thread asks for a key, or for another
-/// stranger: (whether for the key, cost, now).
+/// One shard with one cell, which a stranger holds until 11 s. Then each thread makes requests for a key or for a
+/// second stranger. A request says whether it is for the key, its cost, and its time.
 fn beside_a_stranger(rounds: usize, lists: &[&[(bool, u64, u64)]]) {
-    // All times lie within one epoch, so headers need no trace of the floor that was read: the models in `floor` need
-    // it.
+    // All times lie within one epoch, so headers need not record the floor that was read, which the models in `floor`
+    // need.
     control::count_apart(true);
     control::mark_floors(false);
     control::use_rounds(rounds);
@@ -50,24 +51,25 @@ fn beside_a_stranger(rounds: usize, lists: &[&[(bool, u64, u64)]]) {
     assert_no_claims(&table);
 }
 
-/// 2 threads ask for a key's whole burst: one when the cell is taken, one when its key is idle.
+/// 2 threads ask for a key's whole burst: one when a stranger holds the cell, the other when the stranger is idle.
 fn hand_over() {
     beside_a_stranger(2, &[&[(true, 4, 10_500)], &[(true, 4, 12_000)]]);
 }
 
-/// 2 threads: as before, but one asks twice for half the burst while the cell is taken; the other asks for 3 units.
+/// 2 threads as before, but one asks twice for half the burst while the stranger holds the cell, and the other asks for
+/// 3 units.
 fn hand_over_in_parts() {
     beside_a_stranger(2, &[&[(true, 2, 10_500), (true, 2, 10_500)], &[(true, 3, 12_000)]]);
 }
 
-/// 2 threads: one asks when the cell is taken. The other gives the cell to the key, and then to another stranger when
-/// all charges of the key in the cell have drained.
+/// 2 threads: one asks while the cell is taken. The other thread's requests give the cell to the key, and later to
+/// another stranger, when the key's charges in the cell have drained.
 fn came_and_went() {
     beside_a_stranger(2, &[&[(true, 4, 10_500)], &[(true, 4, 12_000), (false, 1, 20_000)]]);
 }
 
-/// 2 threads bring a new key to a vacant cell, and disturb each other: a lost round ends an install. Here a spiller may
-/// meet a claim of which no floor tells it.
+/// 2 threads install a new key in a vacant cell and disturb each other. An install ends after it has lost one round.
+/// Here a spiller may meet a claim, and no floor tells the spiller that the claim is there.
 fn both_in_the_way() {
     control::count_apart(true);
     control::mark_floors(false);
@@ -79,7 +81,7 @@ fn both_in_the_way() {
     assert_no_claims(&table);
 }
 
-/// 2 threads and two shards with one cell each, both held by strangers: one thread asks when both strangers are busy,
+/// 2 threads and two shards with one cell each, both held by strangers. One thread asks when both strangers are busy,
 /// the other when both are idle.
 fn two_shards() {
     control::count_apart(true);
@@ -94,12 +96,12 @@ fn two_shards() {
     assert_no_claims(&table);
 }
 
-/// 2 threads that both ask while the cell is taken.
+/// 2 threads both ask while the cell is taken.
 fn two_spillers() {
     beside_a_stranger(1, &[&[(true, 3, 10_500)], &[(true, 3, 10_500)]]);
 }
 
-/// One shard with one cell and two tiers of unequal ticks: a stranger of the second tier holds the cell.
+/// One shard with one cell, and two tiers whose ticks differ. A stranger of the second tier holds the cell.
 fn tiers_beside_a_stranger(slower: &str) -> (Arc<ModelTable>, ModelKey) {
     control::count_apart(true);
     control::mark_floors(false);
@@ -111,7 +113,8 @@ fn tiers_beside_a_stranger(slower: &str) -> (Arc<ModelTable>, ModelKey) {
     (table, key)
 }
 
-/// 2 threads ask for the whole burst of a key of the first tier: one when the cell is taken, one when its key is idle.
+/// 2 threads ask for the whole burst of a key in the first tier: one while a stranger holds the cell, the other when
+/// the stranger is idle.
 fn hand_over_in_a_tier() {
     let (table, key) = tiers_beside_a_stranger("gcra 1/s burst 4");
     let calls = race(&table, vec![vec![ask(key, 4, 10_500)], vec![ask(key, 4, 14_000)]]).concat();
@@ -119,7 +122,7 @@ fn hand_over_in_a_tier() {
     assert_no_claims(&table);
 }
 
-/// A key is charged half of its burst in the spill, before and while its quota becomes a slower one.
+/// A key is charged half of its burst twice in the spill: before its quota becomes slower, and while it does.
 fn a_spill_during_a_change() {
     let slower = "gcra 1/m burst 4";
     let (table, key) = tiers_beside_a_stranger(slower);
@@ -135,10 +138,10 @@ fn a_spill_during_a_change() {
     control::plant(None);
     let left = table.entry(&key).at(now).peek(0);
     assert!(admitted + left.remaining() <= 4, "{ABOVE_BOUND}: {admitted} admitted, {left:?}");
-    // One thread alone never loses a round, but the units that were added to one cell of the spill before the change
-    // stay there.
+    // A thread on its own never loses a round. But units that were added to only one cell of the spill before the
+    // change stay there.
     assert!(admitted + left.remaining() >= 2, "{LOST_CHARGE}: {admitted} admitted, {left:?}");
-    // The debt is kept in the cell that the key gets, whose ticks are of another length.
+    // The debt stays in the cell that the key then gets, although the ticks of that cell have another length.
     let later = now + Duration::from_secs(4);
     let left =
         table.entry(&key).at(later).take_up_to(4).into_result().map_or(0, |permit| permit.cost());

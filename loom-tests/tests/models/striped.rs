@@ -1,12 +1,12 @@
-//! A limit that is split into stripes: a request asks its own stripe first, then the others.
+//! A limit that is split into stripes. A request asks its own stripe first, then the others.
 //!
-//! Properties: never more than the whole burst is admitted, whatever stripes it is taken from. While the stripes
-//! together hold enough single units, no request is denied.
+//! Properties: at most the whole burst is admitted, whichever stripes its units come from. As long as the stripes
+//! together have enough single units left, no request is denied.
 //!
-//! These models are sufficient because a stripe is a `Limiter`'s word, which `limiter` models, and a request's visits
-//! to the stripes share nothing but those words. With two stripes every visit can be first or last; with a second
-//! request a thread comes back to a stripe that others have taken from. With three threads, two can meet in the stripe
-//! of a third.
+//! These models are sufficient because a stripe is a `Limiter`'s word, which has models in `limiter`, and requests that
+//! visit stripes share nothing but those words. With two stripes every visit can be the first or the last. With a
+//! second request a thread comes back to a stripe from which others have taken units. With three threads, two can meet
+//! in the stripe of the third.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ fn two_by_two() {
     share(2, 2, vec![vec![ask(1, 5_000); 2]; 2]);
 }
 
-/// 2 threads make 3 requests and 1, to 2 stripes of 2 units: the third request takes a unit of the other thread's
+/// 2 threads make 3 requests and 1, to 2 stripes of 2 units. The third request takes a unit from the other thread's
 /// stripe.
 fn one_takes_more() {
     share(4, 2, vec![vec![ask(1, 5_000); 3], vec![ask(1, 5_000)]]);
@@ -59,7 +59,8 @@ fn three_threads() {
     share(4, 4, vec![vec![ask(1, 5_000); 2], vec![ask(1, 5_000)], vec![ask(1, 5_000)]]);
 }
 
-/// 2 threads after the burst was spent, one of them with an old time: 2 seconds later each stripe has a unit.
+/// 2 threads make requests after the burst was spent, one of them with an old time. 2 seconds later each stripe has a
+/// unit.
 fn late() {
     let limiter = striped(2, 2);
     assert_admitted(&ask_all(&*limiter, &[ask(1, 1_000), ask(1, 1_000)]));

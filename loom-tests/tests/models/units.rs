@@ -1,12 +1,12 @@
-//! Units of two shards: these models cover what the models of units of one shard leave out.
+//! Tables with units of two shards. These models cover what the models with units of one shard leave out.
 //!
-//! Properties, in every model: at every moment at most one live cell carries a key (or two keys that are one key to the
-//! table); no key is admitted above its bound by the callers' own times; no claim is left.
+//! Properties, in every model: at every moment at most one live cell carries a key (or two keys that the table takes
+//! for one); by the callers' own times no key is admitted above its bound; at the end no claim is left.
 //!
-//! Four shards with one cell each are two units, and a key never has more than two. These models are sufficient because
-//! an install looks at its key's shards as one list, whatever their units. So threads only have to meet in shards that
-//! are not both home, in each step that uses the list: where an install verifies, where it reads the floors, where a
-//! spiller looks again, and where two keys of one tag have different homes.
+//! Four shards with one cell each make two units, and no key ever has more than two. These models are sufficient
+//! because an install searches its key's shards as one list, whatever units they belong to. So threads only have to
+//! meet in a shard that is not the home of both, in each step that uses the list: where an install verifies, where it
+//! reads the floors, where a spiller looks again, and where two keys of one tag have different homes.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use tollgate::control::{self, Fault};
 
 const QUOTA: &str = "gcra 1/s burst 4";
 
-/// All times lie within one epoch, so headers need no trace of the floor that was read.
+/// All times lie within one epoch, so headers need not record the floor that was read.
 fn settings() {
     control::use_unit(2);
     control::use_rounds(1);
@@ -29,14 +29,14 @@ fn settings() {
     control::mark_floors(false);
 }
 
-/// A key that has only this unit, with this shard as its home. Its tag differs in each shard, because keys of one tag
-/// and one unit are one key to the table.
+/// A key whose two units are both this one, with this shard as its home. Each shard's key has a different tag, because
+/// the table takes two keys of one tag and one unit for the same key.
 fn alone_in(table: &ModelTable, shard: usize) -> ModelKey {
     key_in(table, [shard, shard], 1 + shard)
 }
 
-/// Two units, in which every cell has a key. The key of the home shard is busy until 12 s, and that of the second
-/// unit's first shard until 9 s; the keys of their sibling shards are busy for the whole model.
+/// A table of two units in which every cell is taken. The cell of the key's home shard is busy until 12 s, and that of
+/// the second unit's first shard until 9 s. The cells of the other two shards are busy for the whole model.
 fn held() -> (Arc<ModelTable>, ModelKey) {
     settings();
     let table = table(QUOTA, 4, 1);
@@ -52,7 +52,7 @@ fn held() -> (Arc<ModelTable>, ModelKey) {
     (table, key)
 }
 
-/// Threads that ask for one new key and do not agree on where it can go: to its home, or to its second unit.
+/// Threads that ask for one new key and disagree on where it can go: to its home, or to its second unit.
 fn unlike_units(nows_ms: &[u64]) {
     let (table, key) = held();
     let calls = race(&table, nows_ms.iter().map(|&now_ms| vec![ask(key, 1, now_ms)]).collect());
@@ -60,8 +60,8 @@ fn unlike_units(nows_ms: &[u64]) {
     assert_no_claims(&table);
 }
 
-/// 2 threads: one takes the key's idle cell at home, at 20 s. The other, still at 10 s, asks for the key, which can
-/// only go to its second unit.
+/// 2 threads: at 20 s, one takes the key's idle cell at its home for another key. The other, still at 10 s, asks for
+/// the key, which can only go to its second unit.
 fn late_return() {
     settings();
     let table = table("gcra 1/s burst 2", 4, 1);
@@ -77,20 +77,20 @@ fn late_return() {
     assert_no_claims(&table);
 }
 
-/// 2 threads with different keys of one tag, whose homes are the two shards of one unit (a pair of shards): they are
-/// one key to the table. All cells are busy except two that have become idle: one in each of the key's two units.
+/// 2 threads with different keys of one tag, whose homes are the two shards of one unit (a unit is a pair of shards).
+/// The table takes them for one key. All cells are busy except for two idle ones, one in each of the key's two units.
 fn siblings_of_one_tag() {
     let (table, one) = held();
     let other = ModelKey { first: 1, ..one };
     let calls = race(&table, vec![vec![ask(one, 4, 13_000)], vec![ask(other, 4, 10_000)]]).concat();
-    // The two keys are one to the table, so together they have one burst of four.
+    // The table takes the two keys for one, so together they have one burst of four.
     let admitted: u64 = calls.iter().filter(|call| call.allowed).map(|call| call.ask.cost).sum();
     assert!(admitted <= 4, "{ABOVE_BOUND}: {calls:?}");
     assert_no_claims(&table);
 }
 
-/// 2 threads ask for a key's whole burst: one when every cell is busy, the other when the cell of its second unit is
-/// idle. The charge in the spill is carried over to that cell.
+/// 2 threads ask for a key's whole burst: one while every cell is busy, the other when the cell of its second unit is
+/// idle. The key's charge in the spill is carried over to that cell.
 fn hand_over() {
     settings();
     let table = spilling_table(QUOTA, 4, 1);

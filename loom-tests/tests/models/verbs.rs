@@ -1,11 +1,11 @@
-//! Charges into debt, refunds, reservations and resets that race with each other, on one word and on the word of a key.
+//! Charges into debt, refunds, reservations and resets race with each other, on one word or on the word of a key.
 //!
-//! Properties: reserved places differ and follow each other, whichever thread cancels. Exactly the units that were
-//! charged and not given back are owed. A reset forgives the charges before it and none after it. Drained units are not
-//! given back, even if other calls have restored the bits of a word.
+//! Properties: reserved places differ and follow one after the other, whichever thread cancels. The debt is exactly the
+//! units that were charged and not given back. A reset forgives all charges before it and no charge after it. Drained
+//! units are never given back, even if other calls have restored the bits of a word.
 //!
-//! These models are sufficient because each verb is one compare-and-swap loop on the word that a check charges. On a
-//! keyed word the verbs also read the floor: so a refund races with an advance of the floor, too.
+//! These models are sufficient because each verb is one compare-and-swap loop on the word that a check charges. On the
+//! word of a key these verbs also read the floor, so a refund also races with an advance of the floor.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub(crate) fn limiter(burst: u64) -> Arc<Limiter> {
     Arc::new(Limiter::builder(Quota::per_second(1).burst(burst)).clock(ManualClock::new()).build())
 }
 
-/// Two threads reserve a place each; the first cancels its own place if it can. A third place is taken at the end: it
+/// Two threads reserve a place each. The first cancels its own place if it can. A third place is taken at the end. It
 /// differs from every place that still stands, and comes after all of them.
 fn places<L: Send + Sync + 'static>(
     limit: &Arc<L>,
@@ -45,13 +45,13 @@ fn places<L: Send + Sync + 'static>(
     let last = reserve(limit).ready_at();
     let standing = 1 + u64::from(first.is_some());
     assert!(last != second && Some(last) != first, "{ABOVE_BOUND}: one place for two");
-    // If the last place in the queue was cancelled, it leaves no gap.
+    // If the last place in the queue was cancelled, no gap remains.
     assert!(last >= NOW + Duration::from_secs(standing), "{ABOVE_BOUND}: {standing}, {last:?}");
 }
 
-/// Checks the order of the queue. One thread takes two places in a row; the other takes a place and gives it up. Places
-/// follow each other in the order in which they were taken. A place that is given up is free again if no place was
-/// taken behind it; otherwise it stays taken.
+/// Checks the order of the queue. One thread takes two places in a row, while the other takes a place and gives it up.
+/// Places follow each other in the order in which they were taken. If a place is given up, it is free again if no place
+/// was taken behind it. Otherwise it stays taken.
 fn queue_order<L: Send + Sync + 'static>(
     limit: &Arc<L>,
     reserve: fn(&L) -> Reservation,
@@ -108,8 +108,8 @@ fn places_of_a_key() {
     places(&limit, |limit| limit.entry(&KEY).at(NOW).reserve(1, MINUTE).expect("a place"), cancel);
 }
 
-/// 5 units of a burst of 4 are charged into debt while two single units are asked for: the admitted units are owed in
-/// addition.
+/// 5 units are charged into debt on a burst of 4, while the other thread asks for two single units. The admitted units
+/// are owed in addition.
 fn into_debt() {
     let limit = limiter(4);
     let other = Arc::clone(&limit);
@@ -126,8 +126,8 @@ fn into_debt() {
     );
 }
 
-/// 7 units are charged to a key of burst 2, whose policy remembers a debt of up to four times the burst beyond the
-/// burst. Meanwhile a single unit is asked for: if it was admitted, it is owed in addition.
+/// 7 units are charged to a key with a burst of 2, whose policy remembers debts of up to four times the burst beyond
+/// the burst. Meanwhile the other thread asks for a single unit. If that unit was admitted, it is owed in addition.
 fn into_named_debt_of_a_key() {
     let limit = table("gcra 1/s burst 2 debt 4x", 1, 2);
     let other = Arc::clone(&limit);
@@ -154,8 +154,8 @@ fn refund_of_a_key() {
     assert!(admitted + left > refunded, "{LOST_CHARGE}: {admitted} admitted, {left} left");
 }
 
-/// 2 units are refunded a second after they were charged, while another thread, minutes ahead, makes the floor advance.
-/// A drained unit does not come back, and no key is locked out afterwards.
+/// 2 units are refunded a second after they were charged, while another thread is minutes ahead and makes the floor
+/// advance. A drained unit does not come back, and no key is locked out afterwards.
 fn refund_across_a_floor() {
     let limit = table("gcra 1/s burst 3", 1, 2);
     let permit = limit.entry(&KEY).at(NOW).check_n(2).into_result().expect("the first");
@@ -172,7 +172,7 @@ fn refund_across_a_floor() {
     assert!(left >= 2, "{LOST_CHARGE}: {left} left");
 }
 
-/// The verbs of a limit with a burst of two units and one unit a second, at times of the caller's.
+/// The verbs of a limit with a burst of two units and one unit a second, at times that the caller gives.
 struct Asked<L> {
     check: fn(&L, Timestamp) -> Option<Permit>,
     reserve: fn(&L, Timestamp) -> Reservation,
@@ -181,8 +181,9 @@ struct Asked<L> {
     left: fn(&L, Timestamp) -> u64,
 }
 
-/// A unit is refunded and another is charged a second later. The word then has the same bits as after a reservation
-/// that was made between the two. Another thread cancels that reservation then, when nothing of it is owed any more.
+/// One thread refunds a unit, and charges another a second later. After that the word has the same bits as after the
+/// reservation, which was made before the refund. Another thread cancels that reservation at the later time, when
+/// nothing of it is owed any more.
 fn restored_bits<L: Send + Sync + 'static>(limit: &Arc<L>, asked: &Asked<L>) {
     let later = NOW + Duration::from_secs(1);
     let permit = (asked.check)(limit, NOW).expect("the first");
@@ -222,7 +223,7 @@ fn restored_bits_of_a_key() {
 
 const FORGAVE_NOTHING: &str = "a reset forgave nothing";
 
-/// A key that was charged one of two units is reset while another thread asks for a unit: the earlier charge is
+/// A key that was charged one of its two units is reset, while another thread asks for a unit. The earlier charge is
 /// forgiven, in either order.
 fn reset_of_a_key() {
     let limit = table("gcra 1/s burst 2", 1, 2);

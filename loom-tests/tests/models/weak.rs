@@ -1,11 +1,12 @@
-//! Weak compare-and-swaps that fail spuriously: hardware may do that, and loom never does.
+//! Weak compare-and-swaps that fail spuriously, which hardware may do and loom never does.
 //!
 //! Property: a spurious failure changes no answer and loses no charge. The answers, and the units left, are those of
-//! the exact reference model for some order of the requests. Two threads make 2 checks each. Some of the first three
-//! weak compare-and-swaps of each execution fail, chosen by a mask: there is one model for each mask in 0..2^3. There
-//! are two such loops: that of the un-keyed limiter, and that of a key that has a cell.
+//! the exact reference model for some order of the requests. Two threads make 2 checks each. A mask chooses which of
+//! the first three weak compare-and-swaps of each execution fail. There is one model for each mask in 0..2^3. Two such
+//! loops are modelled: that of the un-keyed limiter, and that of a key that has a cell.
 //!
-//! These models are sufficient because a loop carries nothing from one turn to the next except the word that it found.
+//! These models are sufficient because a loop carries nothing from one iteration to the next except the word that it
+//! found.
 
 use loom_tests::race::{RaceRequest, ask_all, race};
 use loom_tests::suite::{Bound, Model};

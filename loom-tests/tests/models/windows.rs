@@ -1,12 +1,13 @@
-//! The un-keyed limiter under windows: a window is turned by the charge that finds it over.
+//! The un-keyed limiter under windows. The first charge after the end of a window begins the next.
 //!
 //! Property: as for GCRA (see `limiter`), the answers and the units left are those of the exact reference model for
-//! some order of the requests. So a window turns once, each charge counts in one window, and a late request is decided
-//! in the window in force.
+//! some order of the requests. So a new window begins once, each charge counts in one window, and a late request is
+//! decided in the window in force.
 //!
-//! These models are sufficient because a turn of the window is not a separate step. The first thread that charges in
-//! the new window computes the turn, and writes it with the compare-and-swap of its charge. Two threads race for the
-//! turn. With three threads, one asks with a time of the old window while two turn it.
+//! These models are sufficient because beginning a new window is not a separate step. The first thread that charges in
+//! the new window computes the word of that window, and writes it with the compare-and-swap of its charge. Two threads
+//! race to begin the new window. With three threads, one asks with a time in the old window while two begin the new
+//! one.
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use crate::limiter::ask;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// An algorithm with windows of a second.
+/// An algorithm with windows of one second.
 #[derive(Clone, Copy)]
 enum Window {
     Fixed,
@@ -63,12 +64,12 @@ fn races(window: Window, setup: &[RaceRequest], lists: Vec<Vec<RaceRequest>>) {
     assert_explained(&*limiter, algorithm, &setup, &calls, ask(1, last_ms));
 }
 
-/// 2 threads: one charges at the end of a window and again in the next; the other turns the window.
+/// 2 threads: one charges at the end of a window and again in the next; the other begins the next window.
 fn turn(window: Window) {
     races(window, &[ask(1, 5_100)], vec![vec![ask(1, 5_900), ask(1, 6_200)], vec![ask(1, 6_200)]]);
 }
 
-/// 3 threads: two turn the window, the third asks with a time of the old window.
+/// 3 threads: two begin the new window, and the third asks with a time in the old one.
 fn turn_by_three(window: Window) {
     races(
         window,

@@ -1,30 +1,31 @@
-//! The planted faults that worlds catch. Each is listed with its message and the family of worlds that needs the fewest
-//! schedules to catch it.
+//! The planted faults that the random worlds catch. Each is listed with its message and the family of worlds that needs
+//! the fewest schedules to catch it.
 //!
-//! With the seeds of the controls a fault is caught after 1 to about 100,000 schedules, most after fewer than 1,000;
-//! any change of the library changes that number.
+//! With the seeds of the controls a fault is caught after 1 to about 100,000 schedules, and most faults after fewer
+//! than 1,000. Any change of the library changes these numbers.
 //!
-//! These faults are not listed, since only loom, or only a long run, catches them:
+//! The following faults are not listed, because only loom, or only a long run, catches them:
 //!
 //! - `EstimateBeforeClaim`, `FloorsBeforeClaim`, `SurveyWithStaleHeader` and `HelpWithoutReclaim` are caught, but only
-//!   in 10,000 to 100,000 schedules: too long for a control.
-//! - `NoFence`, `SpillWithoutFence`, `ConfirmWithoutFence` and `RelaxedWords` cannot be caught. They change nothing if
-//!   every order is sequentially consistent.
+//!   after 10,000 to 100,000 schedules, which is too long for a control.
+//! - `NoFence`, `SpillWithoutFence`, `ConfirmWithoutFence` and `RelaxedWords` cannot be caught. They change nothing as
+//!   long as every order is sequentially consistent, as it is here.
 //! - `FloorReadUnmarked`, `SweepSparesClaims`, `PublishWithoutSweep`, `OwnWordForStrangers`, `FullestRowDecides` and
-//!   `UndoLeftOut` are not caught. They refuse what should pass, and for tables and sketches the worlds check only that
-//!   not too much is admitted.
+//!   `UndoLeftOut` are not caught. They refuse requests that should be admitted. For tables and sketches the worlds
+//!   check only that not too much is admitted.
 //! - `EqualNonces`, `SpillIgnoresClaims`, `SpillFloorsReadOnce`, `ChargeLeftBehind` and `SnapshotKeepsTwins` are not
 //!   caught in 100,000 schedules. They need three threads in one rare order.
-//! - `OneFloorLeftOut` is not caught in 400,000 schedules. A key has to be idle, lose its cell to another key, and come
-//!   back in a shard whose floor is further behind, at a time before it was idle. Two models of loom have the control.
-//! - `QuotaReadTorn`, `ChangeSparesClaims` and `RowPassedOver` are not caught. A quota changes once in a world, so no
-//!   index is used twice; and logs have one row.
+//! - `OneFloorLeftOut` is not caught in 400,000 schedules. It shows only if a key becomes idle, loses its cell to
+//!   another key, and comes back in a shard whose floor is further behind, at a time before it was idle. Two of loom's
+//!   models have this fault as a control.
+//! - `QuotaReadTorn`, `ChangeSparesClaims` and `RowPassedOver` are not caught. In a world a quota changes only once, so
+//!   no index is used twice; and logs have only one row.
 //! - `ReportPricesAnew`, `DenialNotCounted`, `DenialCountedTwice`, `DenialsOutliveAdmission`, `DenialNotWritten` and
-//!   `SlotsInUseFirst` were not tried. The worlds have no elastic limits, no policies that count denials, and give
-//!   nothing back without a permit.
+//!   `SlotsInUseFirst` were not tried. The worlds have no elastic limits and no policies that count denials, and they
+//!   give nothing back without a permit.
 //! - `AskedQuotaIgnored`, `CarriedAsTime`, `CarriedBeforeCharge`, `PermitOutlivesQuota`, `PinLeavesMark`,
-//!   `FreedUnseen`, `PlaceTakenInUse`, `PlaceGivenEarly`, `TakenPlaceFound` and `VersionUnchecked` were not tried. The
-//!   callers of the worlds bring no quotas along. Each is a control of the subject `own` of loom's models.
+//!   `FreedUnseen`, `PlaceTakenInUse`, `PlaceGivenEarly`, `TakenPlaceFound` and `VersionUnchecked` were not tried. In
+//!   the worlds no caller brings its own quota. Each of these faults is a control of loom's models in `own`.
 
 use tollgate::control::Fault;
 
@@ -32,15 +33,16 @@ use crate::history::{ABOVE_BOUND, LOST_CHARGE, REFUSED};
 use crate::kinds::Family::{self, Gcra, LiveLog, Log, Logs, Sketch, Striped, Tiers, Windows};
 use crate::verdict::{LEFT_CLAIM, REFUSED_FILE};
 
-/// The most schedules of a control, many times what any control takes: a control that has caught nothing by then no
-/// longer works. A schedule takes a tenth of a millisecond.
+/// The most schedules of a control, which is many times what any control takes. If a control has caught nothing by
+/// then, it no longer works. One schedule takes a tenth of a millisecond.
 pub(crate) const SCHEDULES_MAX: u64 = 400_000;
 
-/// The messages for a lost charge: it shows as an admission too many or, if time stands still, as more units left.
+/// The messages when a charge is lost: one admission too many or, if time stands still, too many units left.
 const EXCESS: &[&str] = &[ABOVE_BOUND, LOST_CHARGE];
-/// The message of the core when an install has made a key live in two cells.
+/// The message of the core when an install leaves a key live in two cells.
 const TWO_LIVE: &[&str] = &["live cells carry one key"];
-/// The messages for an install over a lost claim: it makes a key live in two cells, or its charge is overwritten.
+/// The messages for an install over a lost claim: either it leaves a key live in two cells, or its charge is
+/// overwritten.
 const TWO_LIVE_OR_EXCESS: &[&str] = &["live cells carry one key", ABOVE_BOUND, LOST_CHARGE];
 const REFUSAL: &[&str] = &[REFUSED];
 const CLAIM: &[&str] = &[LEFT_CLAIM];
@@ -49,7 +51,7 @@ const FILE: &[&str] = &[REFUSED_FILE];
 pub(crate) struct Control {
     pub(crate) fault: Fault,
     pub(crate) family: Family,
-    /// The expected messages: one of them must be given.
+    /// The expected messages. The world must fail with one of them.
     pub(crate) messages: &'static [&'static str],
 }
 

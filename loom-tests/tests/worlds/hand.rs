@@ -1,4 +1,5 @@
-//! [`Hand`]: the calls of one thread of a world, the permits, places and leases that it holds, and its answers.
+//! A [`Hand`] makes the calls of one thread in a world. It holds the thread's permits, places and leases, and records
+//! its answers.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -16,7 +17,7 @@ use crate::subject::{At, LIMITER, LIVE, Shop, Subject};
 use crate::verdict::scope;
 use crate::world::World;
 
-/// The message for a denial, or a peek, that wrote to the state.
+/// The message when a denial, or a peek, has written to the state.
 pub(crate) const DENIAL_WROTE: &str = "a denied request wrote";
 
 /// The answers of a thread.
@@ -24,9 +25,9 @@ pub(crate) const DENIAL_WROTE: &str = "a denied request wrote";
 pub(crate) struct Told {
     pub(crate) events: Vec<Event>,
     pub(crate) verbs: Vec<Verb>,
-    /// The scope of each change of quota, and the change.
+    /// The changes of quota, each with its scope.
     pub(crate) changes: Vec<(u64, Change)>,
-    /// Snapshots: the stamps of the call's beginning and end, and the bytes.
+    /// Snapshots, each with the stamps of the call's beginning and end, and the bytes.
     pub(crate) files: Vec<(u64, u64, Vec<u8>)>,
 }
 
@@ -37,7 +38,8 @@ pub(crate) struct Hand<'a> {
     leases: Vec<(usize, Lease<'a>)>,
 }
 
-/// A call in progress: its time, its first stamp, the clock at its beginning, and the writes of its thread until then.
+/// A call in progress: its time, its first stamp, the clock's time when it began, and the number of writes of its
+/// thread before it.
 #[derive(Clone, Copy)]
 struct Begun {
     at: At,
@@ -58,7 +60,7 @@ impl<'a> Hand<'a> {
         Self { told: Told::default(), permits: Vec::new(), places: Vec::new(), leases: Vec::new() }
     }
 
-    /// Makes a request of the setup at the request's own time, whatever clock the world has.
+    /// Makes a request of the setup at the time that the request gives, even if the world has a clock.
     pub(crate) fn ask_at(&mut self, world: &'a World, ask: &Ask) {
         let begun = Begun::new(world, Some(Timestamp::from_nanos(ask.time_ns)));
         let decision = world.subject.check(ask.key, ask.cost, begun.at);
@@ -70,7 +72,8 @@ impl<'a> Hand<'a> {
         if at.is_none() {
             world.turn_clock(ask.time_ns);
         }
-        // If a verb needs something that the thread does not hold yet, the thread calls the verb that gives it instead.
+        // If a verb needs something that the thread does not hold yet, the thread instead calls the verb that provides
+        // it.
         let verb = match ask.verb {
             Verb::Refund if self.permits.is_empty() => Verb::Check,
             Verb::Cancel if self.places.is_empty() => Verb::Reserve,
@@ -86,8 +89,8 @@ impl<'a> Hand<'a> {
             }
             (Verb::Peek, _) => {
                 let _ = world.subject.peek(ask.key, ask.cost, at);
-                // While a quota of the table changes, a peek may write, because it converts the words that it finds in
-                // the spill.
+                // While a quota of the table changes, a peek may write, because it converts words that it finds in the
+                // spill.
                 let wrote = control::writes() != begun.writes;
                 let may_write = world.family == Family::Tiers && world.is_changing();
                 assert!(!wrote || may_write, "{DENIAL_WROTE}: {ask:?}");
@@ -105,7 +108,7 @@ impl<'a> Hand<'a> {
         }
     }
 
-    /// Gives back the unspent units of all leases, as dropping them does, and records it.
+    /// Gives back the unspent units of all leases, as dropping a lease does, and records this.
     pub(crate) fn close(mut self, world: &'a World) -> Told {
         while !self.leases.is_empty() {
             self.give_back_lease(world, world.is_of_callers().then_some(Timestamp::from_nanos(0)));
@@ -113,7 +116,7 @@ impl<'a> Hand<'a> {
         self.told
     }
 
-    /// Calls the verbs that only a shop has; returns `false` if there was nothing to call.
+    /// Calls the verbs that only a shop has. Returns `false` if there was nothing to call.
     fn ask_shop(&mut self, world: &'a World, shop: &'a Shop, ask: &Ask, begun: Begun) -> bool {
         let (Ask { key, cost, .. }, at) = (*ask, begun.at);
         let wait = Duration::from_nanos(ask.wait_ns);
@@ -124,7 +127,7 @@ impl<'a> Hand<'a> {
             }
             Verb::Charge => {
                 let units = shop.charge(key, cost, at);
-                // Cells of the spill remember a debt only as much as if the policy named none.
+                // Cells of the spill remember only as much debt as if the policy named no amount.
                 let is_whole = world.remembers_debts(key) && !shop.was_crowded();
                 assert!(units == cost || !is_whole, "{LOST_CHARGE}: {units} of {ask:?}");
                 let kind = if world.is_gcra() { Kind::Loose } else { Kind::Firm };
@@ -165,7 +168,7 @@ impl<'a> Hand<'a> {
                 let moved = (key > LIVE).then(|| shop.move_key(key, at)).flatten();
                 let Some(units) = moved else { return false };
                 self.add(world, ask, begun, (Kind::Forgiven, 0));
-                // Moved units are rounded up: a part of the last unit may have drained.
+                // The number of moved units is rounded up, because a part of the last unit may have drained.
                 let units = if world.time == Time::Still { units } else { units.saturating_sub(1) };
                 self.add(world, &Ask { key: key ^ 1, ..*ask }, begun, (Kind::Loose, units))
             }
@@ -178,8 +181,8 @@ impl<'a> Hand<'a> {
         }
     }
 
-    /// Waits for a turn. Every other call waits until the clock has come to its turn; the others give up when they must
-    /// sleep.
+    /// Waits for a turn. Every other call waits until the clock has reached its turn. The remaining calls give up when
+    /// they would have to sleep.
     fn acquire(&self, world: &World, shop: &Shop, ask: &Ask) -> Option<Poll<Permit>> {
         let gives_up = self.told.verbs.len() % 2 == 1;
         let sleep = |pause| {
@@ -212,8 +215,8 @@ impl<'a> Hand<'a> {
                 self.permits.push((self.told.events.len() - 1, permit));
             }
             Decision::Denied(denial) => {
-                // A denied newcomer of a table claims a cell and gives it back, and a log marks its slots: these
-                // denials write.
+                // These denials write: a new key that a table denies claims a cell and gives it back, and a log marks
+                // its slots.
                 let is_log = matches!(world.subject, Subject::Log(_) | Subject::LiveLog(_));
                 if ask.key == LIMITER && !is_log {
                     assert_eq!(control::writes(), begun.writes, "{DENIAL_WROTE}: {ask:?}");
@@ -240,7 +243,7 @@ impl<'a> Hand<'a> {
         true
     }
 
-    /// Records the units of an earlier call that were given back.
+    /// Records that units of an earlier call were given back.
     fn back(&mut self, event: usize, begin: u64, units: u64) -> bool {
         let event = &mut self.told.events[event];
         (event.back, event.back_begin, event.back_end) = (units, begin, stamp());
@@ -250,7 +253,7 @@ impl<'a> Hand<'a> {
     fn refund(&mut self, world: &World, shop: &Shop, at: At) -> bool {
         let Some((event, permit)) = self.permits.pop() else { return false };
         let (key, begin) = (self.told.events[event].key, stamp());
-        // The refund has the latest time of the world, so that it comes before no other charge.
+        // The refund has the latest time of the world, so that no other charge comes after it.
         let at = at.map(|_| Timestamp::from_nanos(world.horizon_ns));
         let units = shop.refund(key, permit, at);
         self.back(event, begin, units)
@@ -260,11 +263,12 @@ impl<'a> Hand<'a> {
         let Some((event, place)) = self.places.pop() else { return false };
         let Event { key, units, .. } = self.told.events[event];
         let (begin, turn_ns) = (stamp(), place.ready_at().as_nanos());
-        // The cancellation has the latest time of the world, so that it comes before no other charge.
+        // The cancellation has the latest time of the world, so that no other charge comes after it.
         let at = at.map(|_| Timestamp::from_nanos(world.horizon_ns));
         let now_ns = at.unwrap_or_else(|| world.clock.now()).as_nanos();
         if shop.cancel(key, place, at) {
-            // Until its turn a place comes back whole; later only the units come back that have not drained since.
+            // Until its turn a place is given back whole. After its turn only the units that have not drained since are
+            // given back.
             let drained = world.least_flow(key, now_ns.saturating_sub(turn_ns));
             self.back(event, begin, units.saturating_sub(drained));
         }
@@ -289,7 +293,7 @@ impl<'a> Hand<'a> {
         if ask.key <= LIVE {
             return false;
         }
-        // In a table of several tiers, all keys of a batch are of the first tier.
+        // In a table of several tiers, all keys of a batch belong to the first tier.
         let key = if shop.has_tiers() { ask.key & !1 } else { ask.key };
         let keys = [key, key + 2, key];
         let mut decisions = Vec::new();
@@ -309,7 +313,7 @@ impl<'a> Hand<'a> {
         let (joint, permits) = shop.check_all(ask.key, ask.cost, begun.at);
         for (key, permit) in [LIMITER, ask.key].into_iter().zip(permits) {
             let ask = Ask { key, ..*ask };
-            // A limit that denied was charged nothing, and neither was any limit after it.
+            // Neither the limit that denied the request nor any limit after it was charged.
             let Some(permit) = permit else { continue };
             if joint.is_allowed() {
                 self.add(world, &ask, begun, (Kind::Firm, permit.cost()));
@@ -339,7 +343,7 @@ impl<'a> Hand<'a> {
                 let quota = world.policy.quota();
                 let unit_ns = World::rate_of(world.policy).period_ns / quota.count();
                 let count = 1 + (ask.cost + ask.wait_ns / unit_ns) % quota.count();
-                // The change is refused while another change, or a request, is in progress.
+                // The change is refused while another change or a request is in progress.
                 let set = log.set_quota_at(log_of(quota, count), Timestamp::from_nanos(0)).is_ok();
                 if set {
                     world.set_limit(LimitSet { count, begin: begun.begin, end: stamp() });
@@ -349,7 +353,8 @@ impl<'a> Hand<'a> {
         }
     }
 
-    /// Changes a quota, and at the next call changes it back: once in a world for each tier, and for the live limit.
+    /// Changes a quota, and at the next call changes it back. In a world this happens once for each tier, and once for
+    /// the live limit.
     fn set_quota(&mut self, world: &World, shop: &Shop, ask: &Ask, begun: Begun) -> bool {
         let now = begun.at.unwrap_or_else(|| world.clock.now());
         let scope = scope(world.family, ask.key);

@@ -1,18 +1,19 @@
-//! The answers of a world's threads, and the verdict on them.
+//! The answers of a world's threads, and the verdict on these answers.
 //!
-//! Threads take turns, so each call has a place in one order: the stamps of its beginning and its end. A call that
-//! ended before another began came before it; nothing is assumed about calls that overlap.
+//! Threads run one at a time, so all events have one order, in which each call has two stamps: one for its beginning
+//! and one for its end. A call that ended before another call began came before it. Nothing is assumed about calls that
+//! overlap.
 //!
 //! # The bound of GCRA
-//! In any interval of the callers' own times the units admitted, less those given back, are at most the burst, the
-//! units that the rate gives, and the documented ticks. A place counts at the instant from which it may be used; if the
-//! largest place exceeds the burst, its size replaces the burst. A charge into debt is never denied: it adds to the
-//! admissions that came after it. A reset forgives, so the history is split there, and a call that overlaps the reset
-//! is in neither part. If units of a charge from before the reset come back after it, they reduce other charges, and
-//! may be admitted once more.
+//! In any interval of the callers' own times, the units admitted less those given back are at most the sum of the
+//! burst, the units that the rate gives, and the documented ticks. A place counts at the instant at which its turn
+//! comes. If the largest place exceeds the burst, its size replaces the burst in this sum. A charge into debt is never
+//! denied, so it counts only against admissions that came after it. A reset forgives all charges, so the history is
+//! split there. A call that overlaps the reset is in neither part. If units of a charge from before the reset are given
+//! back after the reset, they reduce other charges, and may be admitted once more.
 //!
-//! Units that are given back are subtracted from their charge, since they have not drained: from then on the limit is
-//! as if less had been charged. Until then the whole charge is in force.
+//! Units that are given back have not drained, so they are subtracted from their charge. From then on the limit is as
+//! if less had been charged. Until then the whole charge is in force.
 
 use std::fmt;
 
@@ -23,17 +24,17 @@ use crate::kinds::{Time, Verb};
 pub(crate) enum Kind {
     /// Admitted.
     Firm,
-    /// Admitted, but only from an instant on.
+    /// Admitted as a place, which may be used only from its turn on.
     Place { ready_ns: u64 },
     /// Charged, whether it fit or not.
     Loose,
-    /// Charged, or charged and undone.
+    /// Charged, or first charged and then undone.
     Unsure,
     /// Refused.
     Denied,
     /// Peeked: only its time is used, whatever the answer was.
     Asked,
-    /// Everything before this call is forgiven.
+    /// A reset: all calls before this one are forgiven.
     Forgiven,
 }
 
@@ -43,20 +44,20 @@ pub(crate) struct Event {
     pub(crate) key: u64,
     pub(crate) verb: Verb,
     pub(crate) kind: Kind,
-    /// The earliest and the latest time at which it can have been decided.
+    /// The earliest and the latest time at which the call can have been decided.
     pub(crate) from_ns: u64,
     pub(crate) to_ns: u64,
     pub(crate) units: u64,
     pub(crate) begin: u64,
     pub(crate) end: u64,
-    /// The units given back, and the stamps of the call that gave them back.
+    /// The number of units given back, and the stamps of the call that gave them back.
     pub(crate) back: u64,
     pub(crate) back_begin: u64,
     pub(crate) back_end: u64,
 }
 
 impl Event {
-    /// A call between two stamps; its times are set later.
+    /// A call between two stamps. Its times are set later.
     pub(crate) fn new(
         key: u64,
         verb: Verb,
@@ -85,7 +86,7 @@ impl fmt::Display for Event {
     }
 }
 
-/// A change of quota at `at_ns`: `before` was in force until then, `after` from then on.
+/// A change of quota at `at_ns`. The quota was `before` until then, and `after` from then on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Change {
     pub(crate) before: Rate,
@@ -111,7 +112,7 @@ pub(crate) struct Rate {
     pub(crate) burst: u64,
 }
 
-/// A quota that was surely in force between two stamps.
+/// A quota that was certainly in force between two stamps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Phase {
     pub(crate) rate: Rate,
@@ -119,8 +120,8 @@ pub(crate) struct Phase {
     pub(crate) before: u64,
 }
 
-/// The most units that a lower limit may have forgotten, from a stamp on: units of places that lie beyond the old
-/// limit. See *a debt* in `docs/limiters.md`.
+/// The most units that a lower limit may have forgotten from a stamp on. These are units of places that lie beyond the
+/// old limit. See *a debt* in `docs/limiters.md`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Forgotten {
     pub(crate) units: u64,
@@ -130,16 +131,16 @@ pub(crate) struct Forgotten {
 /// The bound of a key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Bound {
-    /// GCRA on `words` words, each of which may admit a tick early, with the change of its quota, if there was one.
+    /// GCRA on `words` words, each of which may admit a tick too early. The quota may have been changed once.
     Gcra { rate: Rate, words: u64, change: Option<Change> },
-    /// GCRA whose quota was changed and changed back. The bound is the larger of the two quotas, the units that it
-    /// gives in `astride_ns`, and the units that a lower limit forgot. `astride_ns` is the time by which decisions of
-    /// each quota may lie on the other quota's side of a change. Calls that are surely of one quota keep the bound of
-    /// that quota.
+    /// GCRA whose quota was changed and changed back. The bound is the sum of the larger of the two quotas, the units
+    /// that it gives in `astride_ns`, and the units that a lower limit forgot. `astride_ns` is the time by which
+    /// decisions of one quota may lie on the other quota's side of a change. Calls that were certainly decided by one
+    /// quota keep the bound of that quota.
     ToAndFro { rate: Rate, words: u64, astride_ns: u64, forgotten: Forgotten, phases: [Phase; 3] },
     /// At most `limit` units in each window of the clock.
     Fixed { window_ns: u64, limit: u64 },
-    /// Pairs of a length and the most units in any half-open interval of that length.
+    /// Pairs of the length of an interval, and the most units in any half-open interval of that length.
     Within([(u64, u64); 2]),
 }
 
@@ -158,7 +159,8 @@ struct Part {
     end: u64,
 }
 
-/// Units that come back after a reset has forgiven their charge: they reduce other charges, and may be admitted again.
+/// Units that were given back after a reset had forgiven their charge. They reduce other charges, and may be admitted
+/// again.
 #[derive(Clone, Copy)]
 struct Astray {
     units: u64,
@@ -166,7 +168,7 @@ struct Astray {
     end: u64,
 }
 
-/// Checks that one key's calls keep its bound; `time` says whether clocks may run backward.
+/// Checks that one key's calls keep its bound. `time` says whether clocks may run backward.
 pub(crate) fn judge(bound: &Bound, of_key: &[Event], time: Time) -> Result<(), String> {
     let mut events = of_key.to_vec();
     let resets = events.iter().filter(|event| event.kind == Kind::Forgiven);
@@ -185,13 +187,13 @@ pub(crate) fn judge(bound: &Bound, of_key: &[Event], time: Time) -> Result<(), S
 }
 
 /// The units that may be admitted again. They were given back from a charge that a reset had forgiven, so they are at
-/// most the units of that charge, which itself stays whole. Or an undo by a clock that runs backward took drained units
-/// for undrained ones: see `src/all.rs`.
+/// most the units of that charge. The charge itself still counts in full. They may also come from an undo whose clock
+/// ran backward, so that it took drained units for undrained ones: see `src/all.rs`.
 fn astray(events: &mut [Event], resets: &[(u64, u64)], time: Time) -> Vec<Astray> {
     let mut all = Vec::new();
     for event in events {
-        // A request that was denied by one of several limits was charged and undone within the call. An admitted charge
-        // is given back by a later call.
+        // If one of several limits denied a request, the request was charged and undone within the call. A charge that
+        // was admitted is given back by a later call.
         let is_undone = event.verb == Verb::All && event.kind == Kind::Unsure;
         let until = if is_undone { event.end } else { event.back_end };
         if !is_undone && event.back == 0 {
@@ -201,7 +203,7 @@ fn astray(events: &mut [Event], resets: &[(u64, u64)], time: Time) -> Vec<Astray
             all.push(Astray { units: event.units, begin: event.begin, end: until });
             continue;
         }
-        // The first reset that may lie between the charge and its return.
+        // The first reset that may lie between the charge and the call that gave its units back.
         let mut crossed = resets.iter().filter(|(begin, end)| *begin < until && event.begin < *end);
         let Some(&(reset, _)) = crossed.next() else { continue };
         all.push(if is_undone {
@@ -214,10 +216,10 @@ fn astray(events: &mut [Event], resets: &[(u64, u64)], time: Time) -> Vec<Astray
     all
 }
 
-/// Judges the calls between two resets, in which `astray` units of other charges may have come back.
+/// Judges the calls between two resets. Up to `astray` units of other charges may have been given back meanwhile.
 fn judge_stretch(bound: &Bound, events: &[Event], astray: u64) -> Result<(), String> {
     let is_place = |event: &Event| matches!(event.kind, Kind::Place { .. });
-    // A request of cost 0 only looks, and is allowed in debt.
+    // A request of cost 0 only peeks, and is allowed while the limit is in debt.
     let of_kind = |is_of: &dyn Fn(&Event) -> bool| -> Vec<&Event> {
         events.iter().filter(|event| event.units > 0 && is_of(event)).collect()
     };
@@ -231,7 +233,7 @@ fn judge_stretch(bound: &Bound, events: &[Event], astray: u64) -> Result<(), Str
     };
     let told = |excess: Result<(), String>| excess.map_err(|what| format!("{ABOVE_BOUND}: {what}"));
     told(keeps(bound, &parts(&firm, &net), None, largest, astray))?;
-    // Until units are given back, the whole charge is in force.
+    // Until units are given back, the whole charge counts.
     if events.iter().any(|event| event.back > 0) {
         for last in &firm {
             let known: Vec<_> =
@@ -242,12 +244,12 @@ fn judge_stretch(bound: &Bound, events: &[Event], astray: u64) -> Result<(), Str
             told(keeps(bound, &parts(&known, &then), None, largest, astray))?;
         }
     }
-    // A change of quota may forgive a debt for which a word has no room, and a window has no debts. So debts are not
+    // A change of quota may forgive a debt that is too large for a word, and a window has no debts. So debts are not
     // checked across a change, nor in windows.
     if loose.is_empty() || !matches!(bound, Bound::Gcra { change: None, .. }) {
         return Ok(());
     }
-    // The admission that the limit decided last was decided no earlier than the one whose call began last.
+    // The admission that the limit decided last cannot have been decided before the admission whose call began last.
     for last in &firm {
         let mut known: Vec<_> =
             firm.iter().filter(|event| event.begin <= last.begin).copied().collect();
@@ -268,7 +270,7 @@ fn part(event: &Event, bound: &Bound, units: u64) -> Part {
     Part { from_ns, to_ns, units, begin: event.begin, end: event.end }
 }
 
-/// Whether every interval keeps the bound; if `around` is given, every interval that contains it.
+/// True if every interval keeps the bound or, if `around` is given, every interval that contains it.
 fn keeps(
     bound: &Bound,
     parts: &[Part],
@@ -286,7 +288,8 @@ fn keeps(
                 let flow = |from_ns: u64, to_ns: u64| i128::from(to_ns - from_ns) * count;
                 return intervals(parts, around, flow, (unit, burst + ticks));
             };
-            // See `src/algorithm/rebase.rs`. Calls that are surely of one quota keep the bound of that quota.
+            // See `src/algorithm/rebase.rs`. Calls that were certainly decided by one quota keep the bound of that
+            // quota.
             let old = change.before;
             let of = |rate, is_of: &dyn Fn(&Part) -> bool| {
                 let own: Vec<Part> = parts.iter().filter(|part| is_of(part)).copied().collect();
@@ -294,8 +297,8 @@ fn keeps(
             };
             of(old, &|part| part.end < change.begin)?;
             of(rate, &|part| part.begin > change.end)?;
-            // Calls of both quotas together: each interval is extended by the time by which decisions of one quota may
-            // lie on the other quota's side of the change.
+            // For calls of both quotas together, each interval is extended by the time by which decisions of one quota
+            // may lie on the other quota's side of the change.
             let before = parts.iter().filter(|part| part.begin <= change.end);
             let late = before.map(|part| part.to_ns.saturating_sub(change.at_ns)).max();
             let after = parts.iter().filter(|part| part.end >= change.begin);
@@ -320,7 +323,7 @@ fn keeps(
                 keeps(&bound, &own, None, largest, astray)?;
             }
             let (unit, count) = (i128::from(rate.period_ns), i128::from(rate.count));
-            // A tick for each of the three quotas.
+            // One tick for each of the three quotas.
             let ticks = 3 * i128::from(words) * unit / 256;
             let burst = i128::from(rate.burst.max(largest) + astray + forgotten.units) * unit;
             let burst = burst + count * i128::from(astride_ns);
@@ -360,8 +363,8 @@ fn keeps(
     }
 }
 
-/// Checks that the units of every interval are at most the burst and the units that have come back in it. Both are in
-/// parts, of which `unit` make one unit.
+/// Checks that the units of every interval are at most the burst and the units that have come back within it. All
+/// amounts are in fractions of a unit; `unit` of them make one unit.
 fn intervals(
     parts: &[Part],
     around: Option<Part>,

@@ -3,8 +3,8 @@
 use crate::history::{Event, Kind, LOST_CHARGE, REFUSED};
 use crate::kinds::Verb;
 
-/// Judges one key at one instant, at which nothing drains: each refusal must have had a reason, and exactly as much
-/// must be left as the calls imply. The limit is kept in `words` words; `left` is the number of units left now.
+/// Judges one key at one instant, at which nothing drains. Each refusal must have had a reason, and the units left must
+/// be exactly what the calls imply. The limit is kept in `words` words, and `left` units are left now.
 pub(crate) fn judge_instant(
     of_key: &[Event],
     burst: u64,
@@ -18,7 +18,7 @@ pub(crate) fn judge_instant(
     };
     for denied in of_key.iter().filter(|event| event.kind == Kind::Denied) {
         let began = charges().filter(|event| event.begin < denied.end);
-        // While the limit is in debt, a lease gives back less than it has left, and no call tells how much.
+        // While the limit is in debt, a lease gives back fewer units than it has left, and no call says how many.
         let is_gone = |event: &Event| event.back_end < denied.begin && event.verb != Verb::Lease;
         let held = began.map(|event| event.units - if is_gone(event) { event.back } else { 0 });
         let beside = of_key.iter().filter(|other| {

@@ -1,4 +1,4 @@
-//! Kinds of worlds, of requests and of times.
+//! The kinds of worlds, of requests and of times.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verb {
@@ -45,21 +45,21 @@ pub(crate) const VERBS: [Verb; 17] = [
 /// The kind of limiter in a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
-    /// A limit, a limit that may change, and a table with a spill or without, under GCRA, with every verb.
+    /// A limit, a limit that may change, and a table with or without a spill. All are under GCRA and have every verb.
     Gcra,
-    /// As [`Gcra`](Self::Gcra), with tiers in the table, whose quotas change and whose keys move.
+    /// Like [`Gcra`](Self::Gcra), with tiers in the table, whose quotas change and whose keys move.
     Tiers,
-    /// As [`Gcra`](Self::Gcra), under windows.
+    /// Like [`Gcra`](Self::Gcra), under windows.
     Windows,
     Striped,
     Sketch,
     Log,
     Logs,
-    /// A sliding log whose count changes to and fro.
+    /// A sliding log whose count is changed and changed back.
     LiveLog,
 }
 
-/// The families of 16 successive seeds. Tables have the most that can go wrong, so they have the most seeds.
+/// The families of 16 successive seeds. Tables have the most seeds, because most of what can go wrong is in tables.
 const SHARES: [Family; 16] = [
     Family::Gcra,
     Family::Gcra,
@@ -80,35 +80,35 @@ const SHARES: [Family; 16] = [
 ];
 
 impl Family {
-    /// The family of the world of a seed.
+    /// The family of the world that this seed makes.
     pub(crate) fn of(seed: u64) -> Self {
         SHARES[usize::try_from(seed % 16).expect("below 16")]
     }
 
-    /// The first seed of this family, from `seed` on.
+    /// The first seed of this family that is not below `seed`.
     pub(crate) fn seed_from(self, seed: u64) -> u64 {
         let mut seeds = (0..16).map(|more| seed.wrapping_add(more));
         seeds.find(|&seed| Self::of(seed) == self).expect("every family has its share")
     }
 }
 
-/// The situation that the requests of a shop's threads make.
+/// The situation that the requests of a shop's threads create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scene {
-    /// Every verb; two of them are called more often than the others.
+    /// All verbs are used; two of them are called more often than the others.
     Verbs,
-    /// A few new keys in a table of strangers, some of them idle.
+    /// A few new keys in a table full of other keys (strangers), some of which are idle.
     Newcomers,
-    /// As [`Newcomers`](Self::Newcomers), but no cell is free until strangers have become idle.
+    /// Like [`Newcomers`](Self::Newcomers), but no cell is free until strangers have become idle.
     Crowd,
 }
 
 /// The times of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Time {
-    /// Times of the callers, which are all equal.
+    /// The callers give the times, which are all equal.
     Still,
-    /// Times of the callers, different on each thread: late, early, backward and far ahead.
+    /// The callers give the times, which differ between threads: late, early, backward and far ahead.
     Skewed,
     /// One clock, which the threads advance.
     Clock,
@@ -122,18 +122,18 @@ pub(crate) struct Ask {
     pub(crate) verb: Verb,
     pub(crate) key: u64,
     pub(crate) cost: u64,
-    /// The caller's now; in a world with a clock, the time that the clock is set or advanced to.
+    /// The caller's now. In a world with a clock, the time to which the clock is set or advanced.
     pub(crate) time_ns: u64,
     pub(crate) wait_ns: u64,
 }
 
 impl Scene {
-    /// The scenes from which a shop's world draws one.
+    /// The scenes of which a shop's world draws one.
     pub(crate) const SHARES: [Self; 4] = [Self::Verbs, Self::Verbs, Self::Newcomers, Self::Crowd];
 }
 
 impl Time {
-    /// The times from which a world draws one.
+    /// The kinds of times of which a world draws one.
     pub(crate) const SHARES: [Self; 8] = [
         Self::Still,
         Self::Still,

@@ -1,5 +1,5 @@
-//! The verdict on a sliding log whose count changes to and fro: it is judged by each limit in force, not by the
-//! largest.
+//! The verdict on a sliding log whose count is changed and changed back. The log is judged by each limit in force, not
+//! only by the largest.
 
 use tollgate::{Limiter, Policy, Quota, Timestamp};
 
@@ -14,14 +14,14 @@ pub(crate) fn log_of(quota: Quota, count: u64) -> Policy {
 
 impl World {
     /// Judges a log whose limit was set. Each request must have been admitted by a limit that was in force while it
-    /// ran. As much must be left as the last limit leaves, and as the first limit leaves when it is set again.
+    /// ran. The units left must be what the last limit leaves, and what the first limit leaves when it is set again.
     pub(crate) fn judge_limits(&self, events: &[Event], sets: &[LimitSet]) -> Result<(), String> {
         let Subject::LiveLog(log) = &self.subject else { return Ok(()) };
         let (built, window_ns) =
             (self.policy.quota().count(), Self::rate_of(self.policy).period_ns);
         let charges: Vec<&Event> = events.iter().filter(|event| event.kind == Kind::Firm).collect();
         for own in &charges {
-            // Each of these charges has a slot of its own, which is not free at this request's time.
+            // Each of these charges occupies its own slot, which is not free at the time of this request.
             let is_inside = |other: &&&Event| {
                 other.end < own.begin
                     && other.from_ns <= own.from_ns
@@ -38,7 +38,7 @@ impl World {
                 return Err(format!("{ABOVE_BOUND}: {before} and {own}, the limit was {most}"));
             }
         }
-        // At the latest time of the world each unit in the window has a slot.
+        // At the latest time of the world each unit in the window occupies a slot.
         let is_left = |event: &&&Event| event.from_ns + window_ns > self.horizon_ns;
         let units: u64 = charges.iter().filter(is_left).map(|event| event.units - event.back).sum();
         let last = log.policy().quota().count();
@@ -65,7 +65,7 @@ impl World {
 fn largest_in_force(built: u64, sets: &[LimitSet], own: &Event) -> u64 {
     let first = LimitSet { count: built, begin: 0, end: 0 };
     let all = || sets.iter().copied().chain([first]);
-    // A limit was over before the request if a later limit was set, from beginning to end, before the request began.
+    // A limit was no longer in force if a later limit was set completely before the request began.
     let is_over = |set: LimitSet| all().any(|next| next.begin > set.end && next.end < own.begin);
     let in_force = all().filter(|&set| set.begin <= own.end && !is_over(set));
     in_force.map(|set| set.count).max().unwrap_or(built)

@@ -1,9 +1,10 @@
 //! Random worlds of the real library, run under a random scheduler:
 //! `RUSTFLAGS="--cfg shuttle" cargo test --release -p loom-tests --test worlds`.
 //!
-//! A world (`world`) is a subject (`subject`), threads and their requests, drawn from a seed. Shuttle runs its threads
-//! in turns (`turns`). Each thread records its calls and their answers (`hand`), which are judged afterwards
-//! (`verdict`, `history`, `instant`). `docs/verification.md` says what these worlds cover and what they cannot see.
+//! A world (`world`) consists of a subject (`subject`) and of threads with their requests, all drawn from a seed.
+//! Shuttle runs the threads in turns (`turns`). Each thread records its calls and the answers (`hand`), which are
+//! judged afterwards (`verdict`, `history`, `instant`). `docs/verification.md` says what these worlds cover and what
+//! they cannot see.
 
 #[cfg(shuttle)]
 mod controls;

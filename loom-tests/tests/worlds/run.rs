@@ -20,10 +20,11 @@ pub(crate) fn run_world(tell: bool) {
     let mut random = Draw::new(seed.rotate_left(32));
     let mask = random.next() & random.next() & random.next();
     control::fail_spuriously(u32::try_from(mask >> 32).expect("32 bits"));
-    // Units of two shards, as in production, or of one shard: with one shard fewer keys have floors that differ.
+    // The table has units of two shards, as in production, or of one shard. With units of one shard, fewer keys have
+    // floors that differ.
     control::use_unit(random.of(&[1, 2]));
     let world = Arc::new(World::new(seed));
-    // A log that is lowered gives up soon: reading the same marks more often shows no other case.
+    // A log whose limit is lowered gives up soon, because reading the same marks again leads to no other case.
     control::use_rounds(if world.family == Family::LiveLog {
         random.index(3) + 1
     } else {
@@ -32,8 +33,8 @@ pub(crate) fn run_world(tell: bool) {
     let mut own = Hand::new();
     let mut clock_ns = 0;
     for ask in &world.setup {
-        // In a world with a clock the setup turns the clock to the times of its requests, and leaves it at the base or
-        // later.
+        // In a world with a clock, the setup sets the clock to the times of its requests, and leaves it at the base
+        // time or later.
         clock_ns = clock_ns.max(ask.time_ns);
         own.ask_at(&world, ask);
     }

@@ -1,4 +1,4 @@
-//! The command: it runs the planted faults first, each of which must be caught; then the worlds, which must all pass.
+//! The command first runs the planted faults, each of which must be caught, and then the worlds, which must all pass.
 
 use std::cell::Cell;
 use std::fmt::Write as _;
@@ -21,16 +21,18 @@ use crate::run::run_world;
 use crate::state::{self, Pairs};
 use crate::turns::Turns;
 
-/// The stack of a coroutine, on which the verdict is computed, too.
+/// The size of a coroutine's stack. The verdict is computed on that stack, too.
 const STACK_BYTES: usize = 1 << 18;
 
-/// The most steps of one schedule, hundreds of times what any schedule has taken: a world that takes more does not end.
+/// The most steps of one schedule, which is hundreds of times what any schedule has taken. A world that takes more does
+/// not end.
 const STEPS_MAX: usize = 1_000_000;
 
-/// The number of worlds between two looks at the time.
+/// The number of worlds after which the time is checked.
 const ROUND: u64 = 2_000;
 
-/// The default number of worlds: about twelve seconds on two cores; all pairs of verbs meet several times.
+/// The default number of worlds. They take about twelve seconds on two cores, and each pair of verbs meets several
+/// times.
 const SCHEDULES: u64 = 200_000;
 
 const USAGE: &str = "--schedules N   so many worlds, one schedule each
@@ -119,8 +121,8 @@ pub(crate) fn main(arguments: impl Iterator<Item = String>) -> ExitCode {
     if are_caught && worlds(&choice) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Silences panics: a failure is reported with its seed, and a trace would name only a scheduler. Shuttle sets a hook
-/// of its own when it runs for the first time, so it runs once before.
+/// Silences panics, because a failure is reported with its seed and a trace would name only a scheduler. Shuttle
+/// installs its own panic hook when it first runs, so one run is made before this hook replaces it.
 fn hush() {
     Runner::new(RandomScheduler::new_from_seed(0, 1), config()).run(|| {});
     panic::set_hook(Box::new(|_| {}));
@@ -156,7 +158,7 @@ fn run_worlds(seeds: impl Iterator<Item = u64> + 'static, fault: Option<Fault>, 
     Run { schedules: begun.get(), points: state::take_points(), failure }
 }
 
-/// Whether each planted fault is caught, with its message, within the number of schedules that it may take.
+/// True if each planted fault is caught, with its message, within the number of schedules that it may take.
 fn controls(workers: usize) -> bool {
     let (next, missed) = (AtomicU64::new(0), AtomicU64::new(0));
     let start = Instant::now();
@@ -195,7 +197,7 @@ fn is_caught(control: &Control) -> bool {
     is_caught
 }
 
-/// Whether all chosen worlds pass, and every two verbs have met.
+/// True if all chosen worlds pass, and each two verbs have met.
 fn worlds(choice: &Choice) -> bool {
     let start = Instant::now();
     let hours = choice.hours.map(|hours| Duration::from_secs_f64(hours * 3_600.0));
@@ -247,6 +249,6 @@ fn worlds(choice: &Choice) -> bool {
 }
 
 fn say(line: &str) {
-    // A failure is ignored: there is no other place to report it.
+    // An error in writing is ignored, because there is no other place to report it.
     let _ = writeln!(io::stdout().lock(), "{line}");
 }

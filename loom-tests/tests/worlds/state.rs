@@ -1,4 +1,4 @@
-//! The state that a system thread keeps while it runs one world after the other.
+//! The state that an operating system thread keeps while it runs one world after another.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -22,7 +22,7 @@ pub(crate) fn seeds_from(seeds: impl FnMut() -> Option<u64> + 'static) {
     FAILURE.take();
 }
 
-/// The next world's seed, unless a world has failed.
+/// The next world's seed, or `None` if a world has failed.
 pub(crate) fn next_seed() -> Option<u64> {
     if FAILURE.with_borrow(Option::is_some) {
         return None;
@@ -64,7 +64,7 @@ pub(crate) fn stamp() -> u64 {
     STAMP.get()
 }
 
-/// For each two verbs, how often two threads of a world have called them.
+/// For each pair of verbs, how often two threads of one world have called them.
 #[derive(Default)]
 pub(crate) struct Pairs([[u64; VERBS.len()]; VERBS.len()]);
 
@@ -107,7 +107,7 @@ pub(crate) fn words_of(payload: &(dyn Any + Send)) -> String {
     text.unwrap_or_else(|| "a panic without words".into())
 }
 
-/// Begins a world: nothing has happened in it.
+/// Begins a world in which nothing has happened yet.
 pub(crate) fn begin() {
     STAMP.set(0);
 }

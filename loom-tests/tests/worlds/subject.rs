@@ -1,4 +1,4 @@
-//! The limits that the threads of a world use, of every kind, with the real geometry and few cells.
+//! Limits of every kind that the threads of a world use. They have the real geometry, and few cells.
 
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::pin::pin;
@@ -16,11 +16,12 @@ pub(crate) type Plain = BuildHasherDefault<DefaultHasher>;
 
 pub(crate) type Table = KeyedLimiter<u64, Plain>;
 
-/// The keys of the limit without keys, and of the limit whose quota may be changed. All other keys are the table's.
+/// The key by which requests name the limit without keys, and the key for the limit whose quota may change. All other
+/// keys belong to the table.
 pub(crate) const LIMITER: u64 = 0;
 pub(crate) const LIVE: u64 = 1;
 
-/// A time of the caller's; without it, the limit's own clock.
+/// The time that the caller gives. Without one, the limit's own clock is used.
 pub(crate) type At = Option<Timestamp>;
 
 pub(crate) enum Subject {
@@ -32,17 +33,17 @@ pub(crate) enum Subject {
     Logs(Box<KeyedLimiter<u64, Plain>>),
 }
 
-/// A limit, one whose quota may change, and a table, which together have every verb.
+/// A shop is a limit, a limit whose quota may change, and a table, which together have every verb.
 pub(crate) struct Shop {
     limiter: Limiter,
     live: Limiter,
     table: Table,
-    /// The policies of the tiers, with headroom as the last; one policy for a table without tiers.
+    /// The policies of the tiers, with the `headroom` as the last; or one policy for a table without tiers.
     policies: Vec<Policy>,
     capacity: usize,
 }
 
-/// Where a key's word lies.
+/// The place of a key's word.
 enum Home<'a> {
     Limiter(&'a Limiter),
     Live(&'a Limiter),
@@ -148,7 +149,7 @@ impl Shop {
         self.home(key).entry(at).reset();
     }
 
-    /// Takes a place in the queue; where the models know no queue, makes a reservation.
+    /// Takes a place in the queue. If the models have no queue, it makes a reservation instead.
     pub(crate) fn queue(&self, key: u64, cost: u64, wait: Wait, at: At) -> Option<Reservation> {
         match (self.home(key), at) {
             (home @ (Home::Limiter(_) | Home::Table(..)), None) => {
@@ -158,7 +159,8 @@ impl Shop {
         }
     }
 
-    /// Waits for its turn, and gives up if a sleep does not end at once. Returns the permit if it was admitted.
+    /// Waits for the turn of the request, and gives up if a sleep does not end at once. Returns the permit if the
+    /// request was admitted.
     pub(crate) fn acquire<S: Future<Output = ()>>(
         &self,
         key: u64,
@@ -180,7 +182,8 @@ impl Shop {
         }
     }
 
-    /// Checks a batch of keys of the first tier in the table; at a time of the caller's it checks them one by one.
+    /// Checks a batch of keys of the table's first tier. At a time that the caller gives, the keys are checked one by
+    /// one.
     pub(crate) fn check_many(
         &self,
         keys: &[u64],
@@ -203,7 +206,8 @@ impl Shop {
         }
     }
 
-    /// Makes one request under the limit and a key's limit: gives the decision, and what each limit was charged.
+    /// Makes one request under the limit and under a key's limit. Returns the decision, and what each limit was
+    /// charged.
     pub(crate) fn check_all(
         &self,
         key: u64,
@@ -242,7 +246,7 @@ impl Shop {
         Some(file)
     }
 
-    /// The shop with a table that is restored from a snapshot.
+    /// A shop like this one, whose table is restored from a snapshot.
     pub(crate) fn restored(&self, file: &[u8]) -> Result<Self, String> {
         let clock = ManualClock::new();
         let table = if let [policy] = self.policies[..] {
@@ -266,7 +270,7 @@ impl Shop {
         self.table.stats()
     }
 
-    /// Whether some key was decided without a cell.
+    /// True if some key was decided without a cell.
     pub(crate) fn was_crowded(&self) -> bool {
         let stats = self.table.stats();
         stats.spilled + stats.full + stats.contended > 0

@@ -1,18 +1,20 @@
-//! [`Turns`]: which thread of a world runs next, drawn from the world's seed.
+//! [`Turns`] decides which thread of a world runs next. The choice is drawn from the world's seed.
 //!
-//! A schedule that switches at every step finds other mistakes than a schedule that lets a thread run for long. Most
-//! mistakes of a lock-free protocol need one thread that sleeps between two of its steps while others take many. So
-//! each world draws how readily its threads give way, and two worlds in three draw one thread that is held up.
+//! A schedule that switches threads at every step finds other mistakes than a schedule that lets one thread run for
+//! long. For most mistakes in a lock-free protocol, one thread must pause between two of its steps while other threads
+//! take many. So each world draws how readily its threads give way, and two worlds in three also draw one thread that
+//! is held up.
 
 use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
 use tollgate_model::Draw;
 
 use crate::state;
 
-/// The chance, out of 256, that a thread goes on instead of giving way; each world draws one of these.
+/// The probability, out of 256, that a thread goes on instead of giving way. Each world draws one of these.
 const STAYS: [u64; 4] = [0, 128, 224, 248];
 
-/// A thread that is held up: its number, the number of its steps before, and for how many steps of the others.
+/// A thread that is held up: its number, the number of steps that it makes first, and the number of steps of other
+/// threads until it goes on.
 #[derive(Clone, Copy)]
 struct Hold {
     task: usize,
@@ -31,7 +33,7 @@ impl Turns {
         Self { random: Draw::new(0), stay: 0, hold: None }
     }
 
-    /// The thread that is held up now, if any. Its own steps are counted down first, then those of the others.
+    /// The thread that is held up now, if any. First its own steps are counted down, then those of the other threads.
     fn is_held(&mut self, current: usize) -> Option<usize> {
         let hold = self.hold.as_mut()?;
         if hold.steps > 0 {

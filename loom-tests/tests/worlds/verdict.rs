@@ -1,4 +1,4 @@
-//! The verdict on a world: on the answers of its threads, and on the state that they have left.
+//! The verdict on a world: on its threads' answers, and on the state at the end.
 
 use tollgate::{Algorithm, DenialReason, Rounding, Timestamp};
 
@@ -24,8 +24,9 @@ pub(crate) fn scope(family: Family, key: u64) -> u64 {
     if family == Family::Tiers && key > LIVE { 2 + key % 2 } else { key }
 }
 
-/// The most units of a key's places that lowering a limit may forget: those that the places owe beyond the old limit at
-/// that time. Until the turn of a place the limit, and the units that drain until then, are owed.
+/// The most units of a key's places that lowering a limit may forget. These are the units of the places that lie beyond
+/// the old limit at that time. Until a place's turn, the key owes the whole limit and the units that drain until that
+/// turn.
 fn forgotten<'a>(
     old: Rate,
     lowering: &Change,
@@ -37,7 +38,7 @@ fn forgotten<'a>(
         let back = if event.back_end < lowering.begin { event.back } else { 0 };
         if back < event.units {
             units += event.units - back;
-            // The time by which a call lies after the change is already part of `astride_ns`.
+            // The time by which a call lies after the change is already contained in `astride_ns`.
             beyond_ns = beyond_ns.max(ready_ns.saturating_sub(lowering.at_ns.max(event.to_ns)));
         }
     }
@@ -47,7 +48,7 @@ fn forgotten<'a>(
 }
 
 impl World {
-    /// The mistake in the world's answers, if there is one.
+    /// The mistake in the world's answers, or `None`.
     pub(crate) fn verdict(
         &self,
         mut events: Vec<Event>,
@@ -62,7 +63,7 @@ impl World {
                 println!("{:?}", shop.stats());
             }
         }
-        // A window that has been turned to a later time may hold requests of earlier times.
+        // Once a window of a later time has begun, it may also hold requests of earlier times.
         let latest_ns = if self.is_gcra() { 0 } else { latest(&events) };
         let mut keys: Vec<u64> = events.iter().map(|event| event.key).collect();
         keys.sort_unstable();
@@ -92,14 +93,14 @@ impl World {
                 let left = is_told.then(|| look.remaining());
                 judge_instant(&of_key, burst, self.words, left).map_err(told)?;
             }
-            // All units that are left now are judged as one more admission.
+            // All units that are left now count as one more admission.
             self.probe(&self.subject, key, &mut of_key, latest_ns);
             judge(&bound, &of_key, self.time).map_err(told)?;
         }
         Ok(())
     }
 
-    /// Whether a key shares its limit with no other key, so that its calls imply what is left.
+    /// True if a key shares its limit with no other key, so that its calls imply what is left.
     fn is_exact(&self, key: u64) -> bool {
         match &self.subject {
             Subject::Shop(shop) => key <= LIVE || !shop.was_crowded(),
@@ -110,7 +111,7 @@ impl World {
         }
     }
 
-    /// Corrects events where that takes the whole history.
+    /// Corrects those events for which the whole history is needed.
     fn settle(&self, events: &mut [Event]) {
         // If several threads charge one cell of the spill at once, the cell may remember a little less.
         if self.subject.shop().is_some_and(Shop::was_crowded) {
@@ -121,12 +122,12 @@ impl World {
             };
             events.iter_mut().filter(is_charge).for_each(|event| event.kind = Kind::Unsure);
         }
-        // A word holds no more than twice the burst; if a key that moves owes more, the rest is dropped.
+        // A word holds at most twice the burst. If a key that moves owes more, the rest is forgotten.
         for n in 0..events.len() {
             if events[n].verb == Verb::MoveKey && events[n].kind == Kind::Loose {
                 let key = events[n].key;
                 let charged = |event: &&Event| event.key == key && event.kind != Kind::Denied;
-                // If time passes, an arrival is recorded with one unit less than was charged for it.
+                // If time passes, the arrival of a moved key is recorded with one unit less than was charged.
                 let is_cut = |event: &Event| {
                     let is_arrival = matches!(event.kind, Kind::Loose | Kind::Unsure);
                     event.verb == Verb::MoveKey && is_arrival && self.time != Time::Still
@@ -138,8 +139,8 @@ impl World {
                 }
             }
         }
-        // A request with a time before the current window is decided as at the window's start, which may be as late as
-        // the latest time of any request.
+        // A request with a time before the current window is decided as if it came at the window's start. That may be
+        // as late as the latest time of any request.
         if !self.is_gcra() {
             let latest: Vec<u64> = events
                 .iter()
@@ -154,7 +155,7 @@ impl World {
         }
     }
 
-    /// Takes all units that a key can have now, and records them.
+    /// Takes all units that are still left for a key, and records them.
     fn probe(&self, subject: &Subject, key: u64, of_key: &mut Vec<Event>, latest_ns: u64) {
         let times = of_key.iter().filter(|event| !matches!(event.kind, Kind::Denied | Kind::Asked));
         let Some(now_ns) = times.map(|event| event.to_ns).max() else { return };
@@ -173,7 +174,7 @@ impl World {
         });
     }
 
-    /// Checks that the snapshot holds every charge from before it began.
+    /// Checks that the snapshot contains every charge from before it began.
     fn judge_snapshot(
         &self,
         keys: &[u64],
@@ -184,7 +185,7 @@ impl World {
         let Some(shop) = self.subject.shop() else { return Ok(()) };
         let restored = match shop.restored(file) {
             Ok(restored) => Subject::Shop(Box::new(restored)),
-            // The file names another quota than the quota that it is to be restored with.
+            // The file gives another quota than the one with which it is to be restored.
             Err(_) if changes.iter().any(|(scope, _)| *scope != LIVE) => return Ok(()),
             Err(error) => return Err(format!("{REFUSED_FILE}: {error}")),
         };
@@ -199,9 +200,9 @@ impl World {
                     && (event.end < begin || (event.kind == Kind::Forgiven && event.begin < end))
             };
             let mut of_key: Vec<Event> = events.iter().filter(known).copied().collect();
-            // The snapshot may or may not hold units that were given back after it began.
+            // Units that were given back after the snapshot began may or may not be in it.
             let late = of_key.iter().filter(|event| event.back > 0 && event.back_begin > end);
-            // The charges of a batch begin together, and each ends on its own.
+            // The charges of a batch all begin at its start, but each ends at a different time.
             let whole: Vec<_> = late.map(|event| (event.begin, event.end)).collect();
             for event in &mut of_key {
                 if whole.contains(&(event.begin, event.end)) {
@@ -251,10 +252,10 @@ impl World {
         let candidates = [(rate, other), (other, rate)];
         let Some((largest, _)) = candidates.into_iter().find(|(one, two)| is_larger(*one, *two))
         else {
-            // Neither quota gives at least as much as the other in everything, so there is no largest one.
+            // Neither quota is at least as large as the other in every respect, so neither is the larger one.
             return Bound::Within([(1, u64::MAX); 2]);
         };
-        // In a table a change takes effect no earlier than the change before it, whichever tier that change was of.
+        // In a table a change takes effect no earlier than the previous change, whichever tier that change was for.
         let of_table = changes.iter().filter(|(scope, _)| own > LIVE && *scope > LIVE);
         let latest_ns = of_table.map(|(_, change)| change.at_ns).max().unwrap_or(0);
         let of_key = || events.iter().filter(|event| event.key == key);
@@ -298,7 +299,7 @@ impl World {
         if matches!(self.family, Family::Log | Family::Logs | Family::LiveLog) {
             return Bound::Within([(window_ns, limit); 2]);
         }
-        // `docs/which-algorithm.md` states these bounds of a half-open window in its column "most in W".
+        // These are the bounds for a half-open window in the column "most in W" of `docs/which-algorithm.md`.
         match policy.algorithm() {
             Algorithm::SlidingWindow { rounding: Rounding::Strict } => {
                 return Bound::Within([(window_ns, limit); 2]);
@@ -310,7 +311,7 @@ impl World {
                 return Bound::Within([(window_ns, 2 * limit - 1); 2]);
             }
             Algorithm::FixedWindowFromFirst => {
-                // The request that opened a window may have been given back.
+                // The units of the request that opened a window may have been given back.
                 let is_opener_gone = events.iter().any(|event| event.key == key && event.back > 0);
                 let most = 2 * limit - u64::from(!is_opener_gone);
                 return Bound::Within([(window_ns, most); 2]);
@@ -329,7 +330,7 @@ impl World {
         let change = changes.iter().find(|(changed, _)| *changed == own);
         match change {
             Some((_, change)) => {
-                // In a table a change takes effect no earlier than the change before it.
+                // In a table a change takes effect no earlier than the previous change.
                 let others = changes.iter().filter(|(other, _)| own > LIVE && *other > LIVE);
                 let before = others.filter(|(_, other)| other.begin < change.end);
                 let overlaps = before

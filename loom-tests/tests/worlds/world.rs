@@ -1,4 +1,4 @@
-//! A world: a subject, a clock, threads and their requests, all drawn from one seed.
+//! A world consists of a subject, a clock, and threads with their requests, all drawn from one seed.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(crate) struct World {
     pub(crate) clock: ManualClock,
     /// No request has a later time.
     pub(crate) horizon_ns: u64,
-    /// The policy to which a quota is changed.
+    /// The policy that a change of quota sets.
     pub(crate) other: Policy,
     pub(crate) policy: Policy,
     /// The policy of the second tier.
@@ -27,9 +27,9 @@ pub(crate) struct World {
     pub(crate) words: u64,
     pub(crate) setup: Vec<Ask>,
     pub(crate) lists: Vec<Vec<Ask>>,
-    /// Scopes in which a thread has begun a change.
+    /// The scopes in which a thread has begun a change of quota.
     changing: Mutex<Vec<u64>>,
-    /// Turns of the clock: the stamp, and the time that it was turned to.
+    /// Turns of the clock, each with its stamp and the time to which the clock was turned.
     turned: Mutex<Vec<(u64, u64)>>,
     /// The limits that a log was given.
     limits: Mutex<Vec<LimitSet>>,
@@ -47,7 +47,7 @@ const GCRAS: [&str; 6] = [
     "gcra 1000/s burst 8",
 ];
 
-/// Policies whose debt has room for all that the requests of a world charge.
+/// Policies that remember enough debt for all that the requests of a world charge.
 const OWING: [&str; 3] =
     ["gcra 1/s burst 2 debt 100x", "gcra 10/s burst 4 debt 50x", "gcra 3/s burst 3 debt 200x"];
 
@@ -70,7 +70,7 @@ impl World {
     pub(crate) fn new(seed: u64) -> Self {
         let (family, random) = (Family::of(seed), &mut Draw::new(seed));
         let time = match (family, random.of(&Time::SHARES)) {
-            // The limit of a live log is judged to the unit only at times of the callers.
+            // The limit of a live log is judged exactly only if the callers give the times.
             (Family::LiveLog, Time::Clock | Time::Backward) => Time::Still,
             (_, time) => time,
         };
@@ -91,8 +91,8 @@ impl World {
         let burst = bursts.min().expect("a policy");
         let mut threads = 2 + random.below(5);
         let mut cost_max = burst.min(4);
-        // A key without a cell of its own keeps its bound only while the threads that decide it at one moment ask for
-        // no more than a burst in all.
+        // A key without its own cell keeps its bound only if the threads that decide it at the same moment together ask
+        // for no more than a burst.
         if family == Family::Sketch || full == WhenFull::Spill {
             threads = threads.min(burst);
             cost_max = (burst / threads).max(1);
@@ -133,7 +133,8 @@ impl World {
         let (policy, own_clock) = (policies[0], clock.clone());
         match family {
             Family::Gcra | Family::Windows | Family::Tiers => {
-                // A sketch, and so a spill, does not keep the bound of windows from the first request.
+                // A sketch does not keep the bound of windows that start at the first request, and neither does a
+                // spill.
                 let is_from_first = policy.algorithm() == Algorithm::FixedWindowFromFirst;
                 let full = if is_from_first { WhenFull::Deny } else { full };
                 let capacity = random.of(&[4, 4, 9, 13]);
@@ -165,7 +166,7 @@ impl World {
         let step_ns =
             random.of(&[0, 1, 1_000_000, unit_ns / 4, unit_ns / 2, unit_ns, unit_ns, period_ns]);
         let burst_ns = unit_ns * quota.max_burst();
-        // A floor may be an epoch away from what it dates; a word wraps after some epochs.
+        // A floor may be an epoch away from the times that it dates, and a word's time wraps after some epochs.
         let epoch = self.subject.shop().map_or(Duration::from_secs(70), |shop| shop.stats().epoch);
         let epoch_ns = u64::try_from(epoch.as_nanos()).expect("short").min(BASE_NS / 16);
         let leaps = [burst_ns, 2 * period_ns, 40 * SECOND_NS, epoch_ns, 2 * epoch_ns, 4 * epoch_ns];
@@ -201,8 +202,8 @@ impl World {
         self.horizon_ns = asks.map(|ask| ask.time_ns).max().unwrap_or(BASE_NS);
     }
 
-    /// Draws the earlier requests: those of strangers, some of them idle by now and some not, and some of the keys'
-    /// own.
+    /// Draws the requests of the setup: those of strangers, of which some are idle by now, and some for the world's own
+    /// keys.
     fn strangers(
         &self,
         random: &mut Draw,
@@ -261,7 +262,7 @@ impl World {
                 matches!(verb, Verb::UpTo | Verb::Refund | Verb::SetQuota)
             }
             (Family::Striped | Family::Sketch | Family::Log | Family::Logs, _) => false,
-            // Units must not be given back at a time before a charge.
+            // Units must not be given back at a time before their charge.
             (_, Verb::Refund | Verb::Lease | Verb::Return | Verb::Cancel | Verb::Acquire) => {
                 self.time != Time::Backward
             }
@@ -289,12 +290,13 @@ impl World {
             let mut turned = self.turned.lock().unwrap_or_else(PoisonError::into_inner);
             turned.push((stamp(), to_ns));
         } else if to_ns > now_ns {
-            // If another thread has turned the clock meanwhile, it goes further than `to_ns`.
+            // If another thread has turned the clock meanwhile, this goes further than `to_ns`.
             self.clock.advance(to - Timestamp::from_nanos(now_ns));
         }
     }
 
-    /// The earliest and the latest time that the clock has shown since a call began, when it showed `from_ns`.
+    /// The earliest and the latest time that the clock has shown since a call began. At the beginning it showed
+    /// `from_ns`.
     pub(crate) fn clock_since(&self, begin: u64, from_ns: u64) -> (u64, u64) {
         let now_ns = self.clock.now().as_nanos();
         let turned = self.turned.lock().unwrap_or_else(PoisonError::into_inner);
@@ -302,7 +304,7 @@ impl World {
         since.chain([now_ns]).fold((from_ns, from_ns), |(from, to), ns| (from.min(ns), to.max(ns)))
     }
 
-    /// Notes that a limit was set.
+    /// Records that a limit was set.
     pub(crate) fn set_limit(&self, set: LimitSet) {
         self.limits.lock().unwrap_or_else(PoisonError::into_inner).push(set);
     }
@@ -311,13 +313,13 @@ impl World {
         self.limits.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether a change of quota has begun.
+    /// True once a change of quota has begun.
     pub(crate) fn is_changing(&self) -> bool {
         !self.changing.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// The policy that the quota of a key is to be changed to: the other policy at the first change, the original
-    /// policy at the second.
+    /// The policy for the next change of a key's quota: the other policy at the first change, and the original policy
+    /// at the second.
     pub(crate) fn begin_change(&self, scope: u64, key: u64) -> Option<Policy> {
         let mut changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         changing.push(scope);
@@ -328,15 +330,15 @@ impl World {
         }
     }
 
-    /// Whether a key's quota remembers all debts that a world can charge, and is still the original quota.
+    /// True if a key's quota remembers all debts that a world can charge, and is still the original quota.
     pub(crate) fn remembers_debts(&self, key: u64) -> bool {
-        // For a late request a debt is larger by the units that drain until the key's time: the word may have no room
-        // for it.
+        // At the time of a late request a debt is larger by the units that drain until the key's latest time, and the
+        // word may have no room for that debt.
         let is_on_time = self.time == Time::Still;
         is_on_time && self.policy_of(key).at_limit().debt > 0 && !self.is_changing()
     }
 
-    /// The rate of a policy that a key may have.
+    /// The rate, with the burst, of a policy that a key may have.
     pub(crate) fn rate_of(policy: Policy) -> Rate {
         let quota = policy.quota();
         Rate {
@@ -346,8 +348,8 @@ impl World {
         }
     }
 
-    /// The least number of whole units that come back to a key in `passed_ns`, whichever quota it has. It is 0 for
-    /// windows, which give back all or nothing.
+    /// The least number of whole units that come back to a key in `passed_ns`, under whichever quota it has. It is 0
+    /// for windows, where either all units come back or none.
     pub(crate) fn least_flow(&self, key: u64, passed_ns: u64) -> u64 {
         if !self.is_gcra() {
             return 0;
@@ -363,7 +365,7 @@ impl World {
             .map_or(0, |units| u64::try_from(units).unwrap_or(u64::MAX))
     }
 
-    /// The policy that a key has before anything is changed.
+    /// The policy that a key has before any change.
     pub(crate) fn policy_of(&self, key: u64) -> Policy {
         let is_second = key > LIVE && self.family == Family::Tiers && key % 2 == 1;
         if is_second { self.second } else { self.policy }

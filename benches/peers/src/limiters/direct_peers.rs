@@ -1,4 +1,4 @@
-//! The other limiters without keys.
+//! Limiters without keys, from other crates.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! The floor: the least that a keyed limiter of any design has to do on a table of this size. It hashes the key,
-//! prefetches the cell's line, reads the counter, loads the cell and writes it by compare-and-swap. It compares no
-//! key and decides nothing.
+//! The floor is the least that a keyed limiter of any design has to do on a table of this size. It hashes the key,
+//! prefetches the cell's line, reads the counter, loads the cell and writes it by compare-and-swap. It compares no key
+//! and decides nothing.
 
 use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -12,7 +12,7 @@ use super::policies::DESIGN_LOAD;
 use crate::contender::{many, single};
 use crate::machine::prefetch_to_write;
 
-/// The cells, and the hash that chooses one.
+/// The cells, and the hasher that chooses one of them.
 struct FloorCells {
     cells: Box<[AtomicU64]>,
     hasher: RandomState,
@@ -25,7 +25,7 @@ impl FloorCells {
         Self { cells, hasher: RandomState::new() }
     }
 
-    /// The cell of a key. Its prefetch has begun.
+    /// The cell of a key. The prefetch of its cache line has begun.
     #[inline(always)]
     fn fetch<K: Hash>(&self, key: &K) -> &AtomicU64 {
         let hash = u128::from(self.hasher.hash_one(key));
@@ -50,16 +50,16 @@ pub(crate) fn keyed<K: Hash + 'static>(keys: u64) -> Boxed<K> {
     })
 }
 
-/// The floor with 128 more instructions, none of which waits for the line: about as many as a decision that compares
-/// keys and computes. A core looks ahead only a number of instructions, so these limit how many lines it fetches at a
-/// time.
+/// The floor with 128 more instructions that do not wait for the cell's cache line. A decision that compares keys and
+/// computes has about as many. A core looks ahead by a fixed number of instructions, so the added ones limit how many
+/// lines it fetches at a time.
 pub(crate) fn laden<K: Hash + 'static>(keys: u64) -> Boxed<K> {
     let cells = FloorCells::new(keys);
     let clock = quanta::Clock::new();
     single("floor, and 128 instructions", move |key: &K| {
         let cell = cells.fetch(key);
         let now = clock.raw();
-        // Products of 64 bits, which no compiler can vectorise because there is no such vector instruction.
+        // No compiler can vectorise products of 64 bits, because there is no such vector instruction.
         let turn = |lanes: [u64; 4], step: u64| {
             lanes.map(|lane| lane.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ step)
         };
@@ -68,7 +68,7 @@ pub(crate) fn laden<K: Hash + 'static>(keys: u64) -> Boxed<K> {
     })
 }
 
-/// The floor of a decision at a time that the caller gives: it reads no counter.
+/// The floor of a decision at a time that the caller gives. It does not read the CPU's counter.
 pub(crate) fn callers_now<K: Hash + 'static>(keys: u64) -> Boxed<K> {
     let cells = FloorCells::new(keys);
     many("floor, caller's now", move |keys: &[K]| {
@@ -77,7 +77,8 @@ pub(crate) fn callers_now<K: Hash + 'static>(keys: u64) -> Boxed<K> {
     })
 }
 
-/// The floor of a batch: prefetches all its lines, reads the counter once, and writes each cell by compare-and-swap.
+/// The floor of a batch. It prefetches all lines of the batch, reads the counter once, and writes each cell by
+/// compare-and-swap.
 pub(crate) fn many_of<K: Hash + 'static>(keys: u64, size: usize) -> Boxed<K> {
     let cells = FloorCells::new(keys);
     let clock = quanta::Clock::new();

@@ -29,14 +29,14 @@ pub(crate) fn keyed<K: Hash + Eq + Clone + Send + Sync + 'static>(
     ask(name, RateLimiter::dashmap(quota(keys, 10, expect)))
 }
 
-/// The same with room for all keys, so that it does not grow during the rounds.
+/// The default store with room for all keys, so that it does not grow during the rounds.
 pub(crate) fn keyed_with_room(keys: u64, expect: Expect) -> Boxed<u64> {
     let store = DashMapStateStore::with_capacity(keys as usize);
     let limiter = RateLimiter::new(quota(keys, 10, expect), store, DefaultClock::default());
     ask("governor, room for all", limiter)
 }
 
-/// One function for both stores: if a second function called governor's, the compiler would not inline it into the
+/// One function serves both stores: if a second function called governor's, the compiler would not inline it into the
 /// first.
 fn ask<K: Hash + Eq + Clone + Send + Sync + 'static>(
     name: &str,
@@ -45,7 +45,7 @@ fn ask<K: Hash + Eq + Clone + Send + Sync + 'static>(
     single(name, move |key: &K| limiter.check_key(key).is_ok())
 }
 
-/// The default store with the hash that Tollgate uses.
+/// The default store, with the hash function that Tollgate uses.
 pub(crate) fn keyed_ahash<K: Hash + Eq + Clone + Send + Sync + 'static>(
     keys: u64,
     expect: Expect,

@@ -1,4 +1,4 @@
-//! The other keyed limiters of crates.io, each used as in its own documentation.
+//! Other keyed limiters from crates.io, each used as its own documentation shows.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -56,7 +56,7 @@ where
     single("atomic_token_bucket", move |key: &K| limiter.consume_tokens(key.clone(), 1).is_ok())
 }
 
-/// tokio-rate-limit 0.10 with the token bucket that is its default. Its keys are texts, and its burst is at least the
+/// tokio-rate-limit 0.10 with the token bucket that is its default. Its keys are strings, and its burst is at least the
 /// units of a second.
 pub(crate) fn tokio_rate_limit(keys: u64) -> Boxed<String> {
     let rate = PLENTY_PER_SECOND / keys;
@@ -65,7 +65,7 @@ pub(crate) fn tokio_rate_limit(keys: u64) -> Boxed<String> {
     single("tokio-rate-limit", move |key: &String| limiter.check(key).permitted)
 }
 
-/// pingora-limits: a sketch that counts. Its caller compares the count with a limit.
+/// pingora-limits is a sketch that counts. Its caller compares the count with a limit.
 pub(crate) fn pingora<K: Hash + Send + Sync + 'static>(expect: Expect) -> Boxed<K> {
     let rate = pingora_limits::rate::Rate::new(Duration::from_secs(1));
     let most = if expect == Expect::All { isize::MAX } else { 0 };
@@ -75,7 +75,7 @@ pub(crate) fn pingora<K: Hash + Send + Sync + 'static>(expect: Expect) -> Boxed<
 fn rate_net_limiter(keys: u64, expect: Expect) -> rate_net::RateLimiter {
     let (rate, burst, period) = rate_and_burst(keys, expect);
     let builder = rate_net::RateLimiter::builder().quota(rate, period).burst(burst);
-    // Room for all keys in every shard: rate-net evicts keys above its cap.
+    // Every shard has room for all keys, because rate-net evicts keys above its cap.
     let cap = usize::try_from(keys * 2).expect("keys");
     builder.eviction(rate_net::Eviction::capacity(cap)).try_build().expect("a quota")
 }
@@ -99,7 +99,8 @@ pub(crate) fn throttlecrab(keys: u64, expect: Expect) -> Boxed<String> {
     let (rate, burst, period) = rate_and_burst(keys, expect);
     let (rate, burst) = (i64::from(rate), i64::from(burst));
     let period = i64::try_from(period.as_secs()).expect("a period");
-    // With a burst of 1 this release admits everything; with a burst of 2 it admits the first two requests.
+    // With a burst of 1 this release of throttlecrab admits everything; with a burst of 2 it admits the first two
+    // requests.
     let burst = burst.max(2);
     let store = AdaptiveStore::with_capacity(usize::try_from(keys).expect("keys"));
     let limiter = Mutex::new(RateLimiter::new(store));
@@ -110,7 +111,7 @@ pub(crate) fn throttlecrab(keys: u64, expect: Expect) -> Boxed<String> {
     })
 }
 
-/// limitador's in-memory storage, with the context that its interface needs.
+/// limitador's in-memory storage. Each call passes the context that limitador's interface requires.
 pub(crate) fn limitador(keys: u64, expect: Expect) -> Boxed<String> {
     use limitador::RateLimiter;
     use limitador::limit::{Context as Request, Expression, Limit};

@@ -1,4 +1,4 @@
-//! The other kinds of limits: one limit under each policy, a limit whose quota may change, logs, sketches, a full
+//! Other kinds of limits: a single limit under each policy, a limit whose quota may change, logs, sketches, and a full
 //! table.
 
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::policies::policy;
 use crate::contender::{Contender, RunPace, counted, single};
 use crate::stream;
 
-/// The policies of workloads that admit everything: they have more units than a round asks for.
+/// The policies of workloads that admit everything. Each admits more units at once than a round asks for.
 pub(crate) const ROOMY: [&str; 7] = [
     "gcra 1000000000/s burst 100000000",
     "gcra 1000000000/s burst 100000000 soft 5%",
@@ -21,7 +21,7 @@ pub(crate) const ROOMY: [&str; 7] = [
     "sliding-window 16000000/d",
 ];
 
-/// The number of units that each of these policies admits at once, at least.
+/// Each of these policies admits at least this number of units at once.
 pub(crate) const ROOM: usize = 16_000_000;
 
 /// The policies of workloads that deny everything.
@@ -56,12 +56,12 @@ impl Contender<()> for Renewed {
     }
 }
 
-/// One limit with room for a round.
+/// One limit that admits a whole round.
 pub(crate) fn roomy(text: &str) -> Boxed<()> {
     Box::new(Renewed { name: text.to_owned(), limiter: Limiter::new(policy(text)) })
 }
 
-/// One limit that is used up.
+/// One limit that has no units left.
 pub(crate) fn tight(text: &str) -> Boxed<()> {
     let limiter = Limiter::new(policy(text));
     single(text, move |()| limiter.check().is_allowed())
@@ -73,7 +73,7 @@ pub(crate) fn live(text: &str) -> Boxed<()> {
     single("a quota that can change", move |()| limiter.check().is_allowed())
 }
 
-/// A sliding log of one limit, used up.
+/// A sliding log for one limit, with no units left.
 pub(crate) fn log() -> Boxed<()> {
     let limiter = Limiter::new(Policy::sliding_log(Quota::per_hour(20)).expect("a log"));
     single("sliding log of 20/h", move |()| limiter.check().is_allowed())
@@ -96,12 +96,13 @@ pub(crate) fn sketch(keys: u64) -> Boxed<u64> {
     single("sketch of gcra 100/s burst 20", move |key: &u64| limiter.check(key).is_allowed())
 }
 
-/// A table with room for a quarter of the keys, all of which stay live: most keys are decided in its spill.
+/// A table with room for a quarter of the keys. All keys stay live, so most are decided in its spill.
 pub(crate) fn full(keys: u64) -> Boxed<u64> {
     let quota = Quota::per_hour(100);
     let limiter = KeyedLimiter::<u64>::new(quota, (keys / 4) as usize).expect("a table");
     for key in stream::all::<u64>(keys) {
-        // A request is denied if other keys crowd its cells in the spill; this bench does not measure that.
+        // A request is denied if other keys have used up the cells in the spill that it shares with them. This bench
+        // does not measure that.
         let _ = limiter.check(&key);
     }
     assert!(limiter.stats().spilled > keys / 2, "most keys find no cell");

@@ -1,5 +1,5 @@
-//! Requests whose times are behind those of others: of callers that bring an older time, and of threads that do not
-//! decide in the order in which they read the clock.
+//! Requests whose times are older than those of earlier requests. Such times come from callers that pass an older time,
+//! and from threads that do not decide in the order in which they read the clock.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -12,10 +12,12 @@ use crate::contender::{Contender, RunPace, counted_many};
 use crate::shares::TableCounts;
 use crate::stream::BenchKey;
 
-/// The distance of the first time of a round from the newest. It takes 2.5 million steps to reach the newest.
+/// How far the first time of a round lies before the newest time. A round reaches the newest time after 2.5 million
+/// steps.
 const BEHIND: Duration = Duration::from_millis(50);
 
-/// Times go back by up to 2^22 ns, like those of a thread that is preempted between reading its clock and deciding.
+/// The times of requests go back by up to 2^22 ns, like those of a thread that is preempted between reading its clock
+/// and deciding.
 const JITTER_BITS: u32 = 22;
 
 fn table(text: &str, keys: u64) -> KeyedLimiter<u64> {
@@ -23,7 +25,7 @@ fn table(text: &str, keys: u64) -> KeyedLimiter<u64> {
     KeyedLimiter::new(policy, keys as usize).expect("a table")
 }
 
-/// Times that go back and forth by some milliseconds.
+/// Makes requests at times that go back and forth by some milliseconds.
 pub(crate) fn out_of_order(text: &str, keys: u64) -> Boxed<u64> {
     counted_many("out of order by up to 4 ms", table(text, keys), |limiter, keys: &[u64]| {
         let mut now = limiter.now();
@@ -39,10 +41,10 @@ pub(crate) fn out_of_order(text: &str, keys: u64) -> Boxed<u64> {
     })
 }
 
-/// Times that are some milliseconds below every time floor of the table.
+/// Makes requests at times that are some milliseconds below every time floor of the table.
 pub(crate) fn below_the_floor(text: &str, keys: u64) -> Boxed<u64> {
     let limiter = table(text, keys);
-    // The newest time is so late that the floor of every shard has to advance. While a shard holds no key, its floor
+    // The newest time is so late that every shard has to advance its time floor. While a shard holds no key, its floor
     // advances all the way.
     let newest_ns = (limiter.now() + 2 * limiter.stats().epoch).as_nanos();
     let late = LateTimes { limiter, keys, newest_ns: newest_ns.into() };
@@ -66,12 +68,12 @@ impl LateTimes {
         Timestamp::from_nanos(self.newest().as_nanos() - BEHIND.as_nanos() as u64)
     }
 
-    /// Makes a request for each key at the newest time, to which the floors advance.
+    /// Makes a request for each key at the newest time, so that the floors advance to that time.
     fn ask_each(&self) {
         let newest = self.newest();
         let is_allowed = |key: &u64| self.limiter.entry(key).at(newest).check().is_allowed();
         let admitted = (0..self.keys).map(BenchKey::nth).filter(is_allowed).count() as u64;
-        // One of 100,000 keys finds no cell.
+        // One of 100,000 keys may find no cell.
         assert!(self.keys - admitted <= self.keys / 10_000, "{admitted} of {} keys", self.keys);
     }
 }
@@ -81,12 +83,14 @@ impl Contender<u64> for LateTimes {
         "late, below the floor"
     }
 
-    /// An epoch later every floor has to advance. While keys are there it advances by one epoch: to the newest time.
+    /// One epoch later every floor has to advance. While a shard holds keys its floor advances by one epoch, which
+    /// takes it to the newest time.
     fn prepare(&self) {
         let epoch = self.limiter.stats().epoch;
         self.newest_ns.store((self.newest() + epoch).as_nanos(), Relaxed);
         self.ask_each();
-        // A new key starts at the highest floor of its shards, and is idle from then on.
+        // A new key starts at the highest floor of its shards, so `reset_after` shows how far the floor is above the
+        // late time.
         for stranger in (self.keys..self.keys + 100).map(<u64 as BenchKey>::nth) {
             let above = self.limiter.entry(&stranger).at(self.first()).peek(1).reset_after();
             assert!(above > BEHIND * 9 / 10, "the floor lies {above:?} above a late time");
@@ -107,7 +111,7 @@ impl Contender<u64> for LateTimes {
         admitted
     }
 
-    /// It keeps no counts, because each key is also decided once between rounds, untimed.
+    /// There are no counts to report, because each key is also decided once between rounds, untimed.
     fn counts(&self) -> Option<TableCounts> {
         None
     }

@@ -1,4 +1,4 @@
-//! Every limiter that is measured. Each is made for one workload.
+//! All limiters that are measured. Each function here builds a limiter for one workload.
 
 pub(crate) mod direct_peers;
 pub(crate) mod floor;

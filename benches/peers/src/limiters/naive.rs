@@ -1,4 +1,4 @@
-//! Token buckets as users write them: a float and an instant for each key, in a map behind a lock.
+//! Token buckets as users write them by hand: a float and an instant for each key, in a map behind a lock.
 
 use std::collections::HashMap;
 use std::hash::Hash;

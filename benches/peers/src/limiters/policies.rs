@@ -1,4 +1,4 @@
-//! Tollgate under policies of every kind, and the ways to call it. Every request is admitted here.
+//! Tollgate under every kind of policy, called in each of several ways. Every request is admitted here.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::tollgate::{STEP, at_callers_now};
 use crate::contender::{counted, counted_many};
 use crate::shares::{CountedTable, TableCounts};
 
-/// The percentage of a table's cells that hold keys when it holds as many as its capacity.
+/// The percentage of a table's cells that are in use when the table holds as many keys as its capacity.
 pub(crate) const DESIGN_LOAD: u64 = 70;
 
 /// How a limiter is called.
@@ -19,7 +19,7 @@ pub(crate) enum CallStyle {
     OwnClock,
     CallersNow,
     ManyOf(usize),
-    /// Through a function that is not inlined, and that reads the remaining units.
+    /// Called through a function that is not inlined, and that reads the remaining units.
     Called,
     /// The same, inlined.
     Inlined,
@@ -54,13 +54,13 @@ pub(crate) fn keyed(name: &str, text: &str, capacity: u64, way: CallStyle) -> Bo
     ask(name, limiter, way)
 }
 
-/// A table for which these keys are `percent` percent of the capacity.
+/// A table in which these keys are `percent` percent of the capacity.
 pub(crate) fn filling(text: &str, keys: u64, percent: u64) -> Boxed<u64> {
     let name = format!("own clock, keys are {percent} % of capacity");
     keyed(&name, text, keys * 100 / percent, CallStyle::OwnClock)
 }
 
-/// A table in which these keys take `percent` percent of all cells.
+/// A table in which these keys occupy `percent` percent of all cells.
 pub(crate) fn taking(text: &str, keys: u64, percent: u64) -> Boxed<u64> {
     let capacity = keys * DESIGN_LOAD / percent;
     let limiter = KeyedNumbers::new(policy(text), capacity as usize).expect("a table");
@@ -95,7 +95,7 @@ fn ask(name: &str, limiter: KeyedNumbers, way: CallStyle) -> Boxed<u64> {
     }
 }
 
-/// A table of several tiers, whose last tier is used.
+/// A table of several tiers. All requests use the last tier.
 struct Tiered {
     limiter: Changing<KeyedNumbers>,
     last: usize,
@@ -163,7 +163,7 @@ pub(crate) fn all_of_two(capacity: u64) -> Boxed<u64> {
     })
 }
 
-/// The two checks of [`all_of_two`], one after the other.
+/// The same two checks as [`all_of_two`], made one after the other.
 pub(crate) fn both(capacity: u64) -> Boxed<u64> {
     let two = Two::new(capacity);
     counted("a shared limit, then a keyed one", two, |Two { shared, own }, key: &u64| {
@@ -171,7 +171,7 @@ pub(crate) fn both(capacity: u64) -> Boxed<u64> {
     })
 }
 
-/// A check whose unit is given back.
+/// A check whose unit is refunded.
 pub(crate) fn refunded(capacity: u64) -> Boxed<u64> {
     // The rate is so low that nothing of the unit has drained when it is refunded.
     let limiter =

@@ -1,9 +1,9 @@
-//! The prototype: the cost of a decision that is right only for one thread and known keys.
+//! The prototype shows the cost of a decision that is right only for one thread and for known keys.
 //!
-//! The table consists of lines of a header and seven words, `[tag | time]`. A key has a word in its own line, or in the
-//! next. Decisions are GCRA in ticks. The prototype leaves out the parts that make a table right for many threads and
-//! many keys. Two installs may open two words for one key. No word is ever forgotten. A word that is read half a wrap
-//! later is taken for a word of another time.
+//! Its table consists of cache lines. Each has a header and seven words, `[tag | time]`. A key has a word in its own
+//! line, or in the next. Decisions are GCRA in ticks. The prototype leaves out the parts that make a table right for
+//! many threads and many keys. Two concurrent installs may create two words for one key. No word is ever forgotten. The
+//! time wraps around: if a word is read half a wrap later, its time is misread.
 
 use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -15,11 +15,11 @@ use super::policies::DESIGN_LOAD;
 use crate::contender::{many, single};
 use crate::machine::prefetch;
 
-/// The bits of a word's time: in ticks of 2^10 ns they hold half an hour.
+/// The number of bits of a word's time. In ticks of 2^10 ns they hold half an hour.
 const TIME_BITS: u32 = 31;
 const TIME: u64 = (1 << TIME_BITS) - 1;
 const TICK_BITS: u32 = 10;
-/// The cost of a request, and the most that a key may owe: more than any workload asks for.
+/// The cost of a request, and the most that a key may owe, which is more than any workload asks for.
 const COST: u64 = 1;
 const BURST: u64 = 1 << (TIME_BITS - 2);
 
@@ -36,7 +36,7 @@ struct PrototypeTable {
 }
 
 impl PrototypeTable {
-    /// As many words as Tollgate's table for `keys` keys.
+    /// The table has as many words as Tollgate's table for `keys` keys.
     fn new(keys: u64) -> Self {
         let line =
             || PrototypeLine { header: AtomicU64::new(0), words: [const { AtomicU64::new(0) }; 7] };
@@ -74,7 +74,7 @@ impl PrototypeTable {
         if (held ^ tag) > TIME || line.header.load(Acquire) != floor {
             return None;
         }
-        // The distance of the word's time from the time half a wrap ago. If the word's time is before now, nothing is
+        // The number of ticks from half a wrap ago to the word's time. If the word's time is before now, nothing is
         // owed.
         let since = held.wrapping_sub(now).wrapping_add(1 << (TIME_BITS - 1)) & TIME;
         let owed = since.saturating_sub(1 << (TIME_BITS - 1));
@@ -82,7 +82,7 @@ impl PrototypeTable {
         Some(owed + COST <= BURST && word.compare_exchange(held, next, Release, Relaxed).is_ok())
     }
 
-    /// Decides in the next line, or opens a new word in the first vacant cell of either line.
+    /// Decides in the next line, or creates a new word in the first vacant place of either line.
     #[cold]
     #[inline(never)]
     fn elsewhere(&self, line: usize, tag: u64, now: u64) -> bool {

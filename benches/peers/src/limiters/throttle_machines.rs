@@ -1,5 +1,5 @@
-//! throttle-machines 0.5, whose manifest asks for Rust 1.99, newer than the compiler of this workspace. So it is
-//! measured only on request. Older compilers accept it, too, if told to ignore that:
+//! throttle-machines 0.5. Its manifest asks for Rust 1.99, newer than the compiler of this workspace. So it is measured
+//! only on request. Older compilers build it, too, when Cargo is told to ignore that:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg throttle_machines" cargo bench --ignore-rust-version --bench peers
@@ -17,7 +17,8 @@ where
 {
     #[cfg(throttle_machines)]
     {
-        // Room for all keys in every shard: it refuses new keys above its cap, and below the cap it sweeps idle ones.
+        // Every shard has room for all keys, because this limiter refuses new keys above its cap. Below the cap it
+        // sweeps idle keys.
         let limiter = throttle_machines::KeyedGcra::new(enabled::params(keys, expect))
             .max_keys_per_shard(keys as usize)
             .evict_at(usize::MAX);

@@ -18,7 +18,7 @@ pub(super) const STEP: Duration = Duration::from_nanos(20);
 fn keyed<K: Hash>(keys: u64, expect: Expect) -> KeyedLimiter<K> {
     let quota = match expect {
         Expect::All => {
-            // With very many keys, one of them may be asked for twice within a moment.
+            // The burst is at least 20: even with very many keys, one of them may ask twice within a moment.
             let burst = (PLENTY_PER_SECOND / keys / 10).max(20);
             Quota::per_second(PLENTY_PER_SECOND / keys).burst(burst)
         }
@@ -64,8 +64,8 @@ pub(crate) fn many<K: Hash + 'static>(keys: u64, expect: Expect, size: usize) ->
     })
 }
 
-/// The sketch, with as many bytes as pingora-limits: 4 rows of 2,048 cells. Keys share the cells, so each key gets the
-/// quota that all keys together have elsewhere, and everything is admitted, as this workload demands.
+/// The sketch with as many bytes as pingora-limits: 4 rows of 2,048 cells. Keys share the cells. So each key gets the
+/// quota that all keys together have in other workloads, and everything is admitted, as this workload demands.
 pub(crate) fn sketch<K: Hash + 'static>() -> Boxed<K> {
     let size = SketchSize::new(4, 2_048).expect("a size");
     let limiter = SketchLimiter::new(Quota::per_second(PLENTY_PER_SECOND), size).expect("a sketch");
@@ -97,7 +97,7 @@ pub(crate) fn direct_callers_now(expect: Expect) -> Boxed<()> {
     })
 }
 
-/// With a clock that is read by one load and does not tick here: the cost of a decision without the clock.
+/// Uses a clock that is read by one load and does not tick here, to show the cost of a decision without the clock.
 pub(crate) fn direct_coarse(expect: Expect) -> Boxed<()> {
     let coarse = CoarseClock::new();
     let limiter = Limiter::builder(quota(expect)).clock(coarse.clock()).build();

@@ -14,9 +14,9 @@ use crate::flood::{Check, Flood};
 
 pub(crate) struct FloodContender {
     pub(crate) name: &'static str,
-    /// The most bytes that it may take, if they are limited. rate-net's own use is the limit of the others.
+    /// The most bytes that the contender may take, if there is a limit. rate-net's own use is the limit of the others.
     pub(crate) budget: Option<u64>,
-    /// Whether it is a table of Tollgate, which must do no worse than rate-net.
+    /// True for a table of Tollgate, which must refuse no larger share of newcomers than rate-net.
     pub(crate) is_table: bool,
     pub(crate) build: Box<dyn Fn() -> Check>,
 }
@@ -27,7 +27,7 @@ const PERIOD: Duration = Duration::from_secs(60);
 /// The time of all requests to Tollgate's limiters.
 const NOW: Timestamp = Timestamp::from_secs(1_000_000);
 
-/// The number of shards in rate-net's own publication.
+/// The number of shards with which rate-net's authors published their figures.
 const SHARDS: usize = 128;
 
 type RateNet = RateLimiter<Arc<ManualClock>>;
@@ -44,7 +44,7 @@ fn rate_net(burst: u32, cap: usize, overflow: Overflow) -> (RateNet, Arc<ManualC
     (limiter.expect("a quota"), clock)
 }
 
-/// The bytes that rate-net takes at one cap.
+/// The memory that rate-net takes at one cap.
 pub(crate) struct Budget {
     /// The bytes when it holds as many keys as it may, all of them idle.
     pub(crate) full: u64,
@@ -57,7 +57,7 @@ impl Budget {
         let full = bytes(|| {
             let (limiter, clock) = rate_net(1, cap, Overflow::FailClosed);
             for key in 0..4 * cap as u64 {
-                // The previous key has its unit back, and is forgotten without a trace.
+                // By now the unit of the previous key has come back, so rate-net forgets that key without a trace.
                 clock.advance(PERIOD);
                 let _ = black_box(limiter.check(key));
             }
@@ -109,7 +109,7 @@ fn sketch(burst: u32, cells_per_row: usize) -> SketchLimiter<u64> {
         .expect("a sketch")
 }
 
-/// The largest size that takes no more than these bytes.
+/// The largest size at which the limiter takes no more than these bytes.
 fn largest<T>(budget: u64, build: impl Fn(usize) -> T) -> usize {
     let fits = |size: usize| measure(|| drop(black_box(build(size)))).bytes_max <= budget;
     assert!(fits(1), "{budget} bytes are too few");
@@ -122,7 +122,7 @@ fn largest<T>(budget: u64, build: impl Fn(usize) -> T) -> usize {
     most
 }
 
-/// All contenders: rate-net at this cap, and the others with as many bytes as rate-net takes at it.
+/// All contenders: rate-net at this cap, and the others with as many bytes as rate-net takes.
 pub(crate) fn contenders(flood: &Flood, cap: usize, budget: &Budget) -> Vec<FloodContender> {
     let burst = flood.burst;
     vec![

@@ -1,24 +1,25 @@
-//! [`Flood`]: keys that come once, newcomers during and after them, and victims that have spent their burst.
+//! [`Flood`] makes the requests: of keys that ask once, of newcomers during and after these, and of victims that have
+//! spent their burst.
 
 use std::fmt;
 
-/// Says whether a request of this key for this number of units is admitted.
+/// A store's answer: true if a request of this key for this number of units is admitted.
 pub(crate) type Check = Box<dyn Fn(u64, u32) -> bool>;
 
-/// The first number of each kind of key.
+/// The number of the first key of each kind.
 const FLOOD: u64 = 1 << 32;
 const NEWCOMERS: u64 = 1 << 40;
 const VICTIMS: u64 = 1 << 50;
 const LATE_VICTIMS: u64 = VICTIMS + VICTIMS_EACH as u64;
 
-/// The number of victims that spend their burst before the flood, and the number that do so in the midst of it.
+/// The number of victims that spend their burst before the flood. As many spend theirs in the midst of it.
 const VICTIMS_EACH: usize = 200;
 
-/// The number of keys of the flood for each newcomer that comes during it.
+/// One newcomer comes during the flood after this number of its keys.
 const KEYS_PER_NEWCOMER: u64 = 100;
 
-/// The number of keys of rate-net's cap for each newcomer after the flood. Newcomers are few, since they add to the
-/// flood.
+/// After the flood there is one newcomer for this number of keys of rate-net's cap. Newcomers are few, since they add
+/// to the flood.
 const CAP_PER_NEWCOMER: u64 = 10;
 
 /// A flood: the burst of each key, and the cost of its one request.
@@ -31,7 +32,7 @@ pub(crate) struct Flood {
 pub(crate) const FLOODS: [Flood; 3] =
     [Flood { burst: 10, cost: 10 }, Flood { burst: 10, cost: 1 }, Flood { burst: 100, cost: 1 }];
 
-/// The number of requests, and how many of them were refused.
+/// The number of requests, and the number of them that were refused.
 #[derive(Debug, Default)]
 struct FloodShare {
     asked: u64,
@@ -55,7 +56,7 @@ pub(crate) struct FloodOutcome {
 }
 
 impl Flood {
-    /// Runs a flood of `keys` keys, all at one instant, on a store for `cap` keys.
+    /// Runs a flood of `keys` keys, all at one instant, on a store that is built for `cap` keys.
     pub(crate) fn run(&self, check: &Check, keys: u64, cap: u64) -> FloodOutcome {
         let mut outcome = FloodOutcome::default();
         // The list is on the stack, so that only the store's bytes are counted.
@@ -85,8 +86,8 @@ impl Flood {
         outcome
     }
 
-    /// Asks for one unit after the other until one is refused, and returns how many were admitted. It stops at one unit
-    /// more than a burst.
+    /// Asks for one unit after the other until one is refused, and returns how many were admitted. It stops after one
+    /// unit more than a burst.
     fn drain(&self, check: &Check, victim: u64) -> u64 {
         (0..=self.burst).take_while(|_| check(victim, 1)).count() as u64
     }

@@ -1,13 +1,13 @@
-//! New keys in a flood, at equal bytes: how many are refused although they have asked for nothing before.
-//! `cargo bench --bench newcomers`.
+//! Measures new keys in a flood, with equal memory for all limiters: how many are refused although they have asked for
+//! nothing before. Run it with `cargo bench --bench newcomers`.
 //!
 //! rate-net bounds its memory as Tollgate does, and remembers the keys that it has evicted. Its authors publish the
 //! effect: after a flood of keys that spend their burst, 38 % of newcomers are denied if there are six times as many
-//! keys as its cap, and 86 % at nine times. Here rate-net gets a cap, and the bytes that it takes for it are counted at
-//! the allocator. Tollgate gets as many bytes and the same requests, all at one instant. A newcomer asks for one unit,
+//! keys as its cap, and 86 % at nine times. Here rate-net gets a cap, and its memory at that cap is counted at the
+//! allocator. Tollgate gets as much memory and the same requests, all at one instant. A newcomer asks for one unit,
 //! which any exact limiter admits.
 //!
-//! It panics if Tollgate admits a key more than its burst, and if a table of Tollgate refuses a larger share of
+//! The run panics if Tollgate admits more than a key's burst, or if a table of Tollgate refuses a larger share of
 //! newcomers than rate-net does. No time is measured.
 //!
 //! Tollgate's seeds are fixed, so its figures are the same in every run. rate-net draws its seeds from the system.
@@ -26,13 +26,13 @@ use flood::{FLOODS, Flood, FloodOutcome};
 /// Floods, as multiples of rate-net's cap.
 const TIMES: [u64; 7] = [1, 2, 3, 6, 9, 20, 100];
 
-/// Newcomers in a flood, at equal bytes.
+/// Measures newcomers in a flood, with equal memory for all limiters.
 #[derive(Parser)]
 struct NewcomersOptions {
-    /// The cap of rate-net, in keys. With a power of two for each of its 128 shards it takes the least.
+    /// The cap of rate-net, in keys. rate-net takes the least memory if each of its 128 shards gets a power of two.
     #[arg(long, default_value_t = 16_384)]
     cap: usize,
-    /// Given by `cargo bench`.
+    /// `cargo bench` passes this option, which has no effect.
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -78,8 +78,7 @@ fn table(flood: &Flood, options: &NewcomersOptions, budget: &Budget) {
         let refused = outcomes.each_ref().map(FloodOutcome::refused_after);
         let peers = *peers.get_or_insert(refused);
         if contender.is_table {
-            // A difference of two hundredths may be chance: rate-net's seeds are random, and one newcomer more or less
-            // counts.
+            // A difference of two hundredths may be chance: rate-net's seeds are random, and there are few newcomers.
             let is_better = refused.iter().zip(peers).all(|(own, peer)| *own <= peer + 0.02);
             assert!(is_better, "{name}: {refused:?} of the newcomers, beside {peers:?}");
         }

@@ -1,4 +1,4 @@
-//! Seeds of `http_headers`, which are inputs as they stand.
+//! Seeds of `http_headers`. The inputs are used as they are.
 
 use crate::NamedSeed;
 

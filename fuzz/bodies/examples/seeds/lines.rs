@@ -1,4 +1,4 @@
-//! Seeds of `log_line`, which are inputs as they stand.
+//! Seeds of `log_line`. The inputs are used as they are.
 
 use crate::NamedSeed;
 
@@ -11,7 +11,8 @@ pub(crate) const LOGS: [NamedSeed<&[u8]>; 20] = [
     ("common_before_1970", b"192.0.2.1 - - [01/Jan/1970:01:00:00 +0200] \"GET / HTTP/1.0\" 404 -"),
     ("common_after_2099", b"192.0.2.1 - - [31/Dec/2099:23:00:00 -0100] \"GET / HTTP/1.0\" 404 -"),
     ("leap_second", b"192.0.2.1 - - [31/Dec/2016:23:59:60 +0000] \"-\" 408 -"),
-    // This line was formerly accepted: its day of zero bytes was equal to the parser's empty cache of the last day.
+    // This line was once accepted by mistake: its day consists of zero bytes, which were equal to the parser's empty
+    // cache of the last day.
     ("nul_bytes", b"192.0.2.1 - - [\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x0010:05:03\x00\x00\x00\x00\x00\x00] \"-\" 408 -"),
     ("no_such_day", b"192.0.2.1 - - [29/Feb/2015:10:05:03 +0000] \"-\" 408 -"),
     ("user_with_blanks", b"gate.example.org - a b c [17/May/2015:10:05:03 -0830] \"-\" 408 -"),

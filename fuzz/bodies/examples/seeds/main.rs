@@ -1,11 +1,11 @@
-//! Writes the seeds of the targets around the core. They are the same in every run:
+//! Writes the seeds of the fuzz targets that are not about the core. They are the same in every run:
 //!
 //! ```text
 //! cargo run -p tollgate-fuzz-bodies --example seeds -- fuzz/seeds
 //! ```
 //!
-//! Seeds that were added by hand stay, such as an input that failed before. The example `seeds` of `crates/model`
-//! writes the seeds of the core.
+//! Seeds that were added by hand, such as an input that failed before, are kept. The seeds of the core are written by
+//! the example `seeds` of `crates/model`.
 
 mod headers;
 mod lines;

@@ -26,7 +26,7 @@ fn request(descriptors: &[RateLimitDescriptor]) -> RateLimitRequest {
     RateLimitRequest { domain: "d".into(), descriptors: descriptors.to_vec(), hits_addend: 0 }
 }
 
-/// Writes the messages one after the other, each behind its length.
+/// Writes the messages one after the other, each preceded by its length.
 fn framed(messages: &[RateLimitRequest]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for message in messages {
