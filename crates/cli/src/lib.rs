@@ -10,8 +10,10 @@ mod delays;
 mod failure;
 #[cfg(all(unix, feature = "serve"))]
 mod health;
+mod manual;
 mod output;
 mod plot;
+mod policies;
 mod replay;
 #[cfg(feature = "serve")]
 mod rules;
@@ -50,6 +52,7 @@ enum Command {
     Replay(replay::ReplayArgs),
     Simulate(simulate::SimulateArgs),
     Check(check::CheckArgs),
+    Policies(policies::PoliciesArgs),
     #[cfg(all(unix, feature = "serve"))]
     Health(health::HealthArgs),
     #[cfg(feature = "serve")]
@@ -62,6 +65,8 @@ enum Command {
     Rules(without_service::UnavailableArgs),
     #[cfg(not(feature = "serve"))]
     Serve(without_service::UnavailableArgs),
+    Completions(manual::CompletionsArgs),
+    Man(manual::ManArgs),
 }
 
 /// The only flags of `tollgate serve` that are read if the program is started under the name of envoyproxy/ratelimit's
@@ -112,7 +117,7 @@ pub fn command() -> clap::Command {
 pub fn main() -> ExitCode {
     let command = command();
     let (arguments, unread) = arguments(std::env::args_os(), &command);
-    let matches = command.get_matches_from(arguments);
+    let matches = command.clone().get_matches_from(arguments);
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let outcome = match cli.command {
         Command::Replay(args) => replay::run(&args),
@@ -125,6 +130,11 @@ pub fn main() -> ExitCode {
             let whole = Ok(());
             whole.and_then(|()| check::run(&args)).map(|()| ExitCode::SUCCESS)
         }
+        Command::Policies(args) => policies::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Completions(args) => {
+            manual::completions(&args, command).map(|()| ExitCode::SUCCESS)
+        }
+        Command::Man(args) => manual::pages(&args, command).map(|()| ExitCode::SUCCESS),
         #[cfg(all(unix, feature = "serve"))]
         Command::Health(args) => health::run(&args),
         #[cfg(feature = "serve")]

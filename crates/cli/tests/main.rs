@@ -8,6 +8,7 @@ mod check_as_served;
 mod common;
 #[cfg(all(unix, feature = "serve"))]
 mod health;
+mod policies;
 #[path = "common/processes.rs"]
 mod processes;
 mod replay;
