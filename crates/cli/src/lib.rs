@@ -17,6 +17,7 @@ mod policies;
 mod replay;
 #[cfg(feature = "serve")]
 mod rules;
+mod schema;
 #[cfg(all(unix, feature = "serve"))]
 mod serve;
 #[cfg(feature = "serve")]
@@ -53,6 +54,7 @@ enum Command {
     Simulate(simulate::SimulateArgs),
     Check(check::CheckArgs),
     Policies(policies::PoliciesArgs),
+    Schema(schema::SchemaArgs),
     #[cfg(all(unix, feature = "serve"))]
     Health(health::HealthArgs),
     #[cfg(feature = "serve")]
@@ -135,6 +137,7 @@ pub fn main() -> ExitCode {
             manual::completions(&args, command).map(|()| ExitCode::SUCCESS)
         }
         Command::Man(args) => manual::pages(&args, command).map(|()| ExitCode::SUCCESS),
+        Command::Schema(_) => schema::run().map(|()| ExitCode::SUCCESS),
         #[cfg(all(unix, feature = "serve"))]
         Command::Health(args) => health::run(&args),
         #[cfg(feature = "serve")]

@@ -83,6 +83,7 @@ pub use language::match_error::MatchError;
 pub use language::on_full::OnFull;
 pub use language::pace::{Pace, PaceError};
 pub use language::position::Position;
+pub use language::schema::RULES_SCHEMA;
 pub use language::source::{Changed, RuleSource, RuleText};
 pub use language::unit::{Unit, UnknownUnit};
 pub use language::value::DescriptorEntry;

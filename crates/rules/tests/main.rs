@@ -27,6 +27,7 @@ mod paced;
 mod reload;
 mod requests;
 mod requota;
+mod schema;
 mod series;
 mod shares;
 mod state;

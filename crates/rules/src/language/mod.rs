@@ -18,6 +18,7 @@ pub(crate) mod pattern;
 pub(crate) mod position;
 pub(crate) mod ranges;
 pub(crate) mod rule_id;
+pub(crate) mod schema;
 pub(crate) mod source;
 pub(crate) mod stem;
 pub(crate) mod unit;
