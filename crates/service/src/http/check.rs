@@ -17,6 +17,8 @@ use tollgate_rules::{
     Answer, Code, Descriptor, DescriptorEntry, Purpose, Request, RequestError, RuleSet,
 };
 
+use super::object::Object;
+use super::whole;
 use crate::metrics::{Protocol, RequestOutcome};
 use crate::observe::{Caller, InWords, ServiceCall};
 use crate::service::Service;
@@ -29,7 +31,7 @@ use crate::wire::{nearest_limit, tell, whole_seconds};
 pub(crate) struct CheckRequest {
     pub(super) domain: String,
     pub(super) descriptors: Vec<Pairs>,
-    #[serde(default = "one")]
+    #[serde(default = "one", deserialize_with = "whole::number")]
     pub(super) cost: u64,
     /// The rules from which `/v1/auth` made the descriptors, which then also decide the request; `None` for the rules
     /// in force.
@@ -117,7 +119,7 @@ struct StatusReply<'a> {
     uncharged: Option<u64>,
 }
 
-pub(super) type ParsedQuestion = Result<Json<CheckRequest>, JsonRejection>;
+pub(super) type ParsedQuestion = Result<Json<Object<CheckRequest>>, JsonRejection>;
 
 pub(crate) async fn check(
     State(service): State<Arc<Service>>,
@@ -155,12 +157,12 @@ pub(crate) async fn peek(
         }
     }
     question.descriptors.push(Pairs(pairs));
-    answer(&service, Ok(Json(question)), Purpose::Peek, None).await
+    answer(&service, Ok(Json(Object(question))), Purpose::Peek, None).await
 }
 
 pub(crate) async fn reset(State(service): State<Arc<Service>>, asked: ParsedQuestion) -> Response {
     let asked = match asked {
-        Ok(Json(asked)) => asked,
+        Ok(Json(Object(asked))) => asked,
         Err(rejection) => return rejection.into_response(),
     };
     let entries = asked.entries();
@@ -185,7 +187,7 @@ pub(super) async fn answer(
     call: Option<&mut ServiceCall<'_>>,
 ) -> Response {
     let asked = match asked {
-        Ok(Json(asked)) => asked,
+        Ok(Json(Object(asked))) => asked,
         Err(rejection) => return rejection.into_response(),
     };
     match asked.decide(service, purpose, call).await {

@@ -15,6 +15,8 @@ use serde::Deserialize;
 use tollgate_rules::HeadroomRefusal;
 
 use super::check::refused;
+use super::object::Object;
+use super::whole;
 use crate::service::Service;
 
 /// `{"domain": "shop", "headroom": 0.4, "ttl_ms": 5000}`; without `ttl_ms` the report lasts ten seconds.
@@ -23,7 +25,7 @@ use crate::service::Service;
 pub(crate) struct HeadroomReport {
     domain: String,
     headroom: f64,
-    #[serde(default = "usual_ttl_ms")]
+    #[serde(default = "usual_ttl_ms", deserialize_with = "whole::number")]
     ttl_ms: u64,
 }
 
@@ -33,14 +35,14 @@ fn usual_ttl_ms() -> u64 {
 
 pub(crate) async fn report(
     State(service): State<Arc<Service>>,
-    asked: Result<Json<HeadroomReport>, JsonRejection>,
+    asked: Result<Json<Object<HeadroomReport>>, JsonRejection>,
 ) -> Response {
     if service.shared.is_some() {
         let reason = "limits in Redis do not borrow; serve these rules without --redis";
         return (StatusCode::NOT_IMPLEMENTED, reason).into_response();
     }
     let HeadroomReport { domain, headroom, ttl_ms } = match asked {
-        Ok(Json(report)) => report,
+        Ok(Json(Object(report))) => report,
         Err(rejection) => return rejection.into_response(),
     };
     let lasts = Duration::from_millis(ttl_ms);

@@ -11,6 +11,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 
+use super::whole;
 use crate::metrics::{Protocol, RequestOutcome};
 use crate::observe::{Caller, ServiceCall};
 use crate::protocol::common::{RateLimitDescriptor, rate_limit_descriptor};
@@ -120,7 +121,7 @@ struct JsonLimit {
 #[derive(Debug, Deserialize)]
 #[serde(untagged, expecting = "a whole number that is not negative was expected, as in 5 or \"5\"")]
 enum Number {
-    Plain(u64),
+    Plain(#[serde(deserialize_with = "whole::number")] u64),
     Text(String),
 }
 
@@ -129,6 +130,8 @@ enum Number {
 #[serde(untagged, expecting = "a unit was expected, as in \"HOUR\" or 3")]
 enum EnumValue {
     Number(i32),
+    /// A number that is written as in 2.0.
+    Whole(#[serde(deserialize_with = "whole::number")] u64),
     Text(String),
 }
 
@@ -193,6 +196,8 @@ impl JsonLimit {
         let unit = match &self.unit {
             None => 0,
             Some(EnumValue::Number(number)) => *number,
+            // No unit has a number that does not fit.
+            Some(EnumValue::Whole(number)) => i32::try_from(*number).unwrap_or(i32::MAX),
             Some(EnumValue::Text(name)) => rate_limit::Unit::from_str_name(name)
                 .ok_or_else(|| {
                     let found = shown(name);

@@ -6,7 +6,9 @@ mod connections;
 mod guard;
 mod headroom;
 pub(crate) mod json;
+mod object;
 mod reserve;
+mod whole;
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -16,7 +18,7 @@ use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{any, get, post};
+use axum::routing::{MethodRouter, any, get, post};
 use tollgate_redis::Outage;
 
 use crate::apart;
@@ -45,22 +47,38 @@ pub(crate) fn routes(service: &Arc<Service>) -> HttpRoutes {
     HttpRoutes { ordinary: public_routes(Arc::clone(service)), reserved }
 }
 
+/// The paths of the public address. The document at `/openapi.json` describes these.
+fn public_paths() -> [(&'static str, MethodRouter<Arc<Service>>); 13] {
+    [
+        ("/json", post(json::should_rate_limit)),
+        ("/v1/check", post(check::check)),
+        ("/v1/peek", get(check::peek)),
+        ("/v1/auth", any(auth::auth)),
+        ("/v1/reserve", post(reserve::reserve)),
+        ("/v1/cancel", post(reserve::cancel)),
+        ("/v1/refund", post(reserve::refund)),
+        ("/v1/charge", post(reserve::charge)),
+        ("/healthcheck", get(health)),
+        ("/metrics", get(metrics)),
+        ("/openapi.json", get(openapi)),
+        ("/", get(page::page)),
+        ("/status.js", get(page::script)),
+    ]
+}
+
 fn public_routes(service: Arc<Service>) -> Router {
-    Router::new()
-        .route("/json", post(json::should_rate_limit))
-        .route("/v1/check", post(check::check))
-        .route("/v1/peek", get(check::peek))
-        .route("/v1/auth", any(auth::auth))
-        .route("/v1/reserve", post(reserve::reserve))
-        .route("/v1/cancel", post(reserve::cancel))
-        .route("/v1/refund", post(reserve::refund))
-        .route("/v1/charge", post(reserve::charge))
-        .route("/healthcheck", get(health))
-        .route("/metrics", get(metrics))
-        .route("/", get(page::page))
-        .route("/status.js", get(page::script))
+    public_paths()
+        .into_iter()
+        .fold(Router::new(), |router, (path, methods)| router.route(path, methods))
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .with_state(service)
+}
+
+/// The OpenAPI document of the public address.
+const OPENAPI: &str = include_str!("../../openapi.json");
+
+async fn openapi() -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], OPENAPI).into_response()
 }
 
 /// The routes for an address that serves only metrics.
@@ -164,11 +182,22 @@ fn in_force(service: &Service) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::time::{Duration, UNIX_EPOCH};
 
     use tollgate_redis::{Fault, Store};
 
     use super::*;
+
+    #[test]
+    fn the_openapi_document_has_the_paths_of_the_public_address_and_no_others() {
+        let document: serde_json::Value = serde_json::from_str(OPENAPI).expect("JSON");
+        let paths = document["paths"].as_object().expect("paths");
+        let described: BTreeSet<&str> = paths.keys().map(String::as_str).collect();
+        let served: BTreeSet<&str> = public_paths().iter().map(|(path, _)| *path).collect();
+        assert_eq!(described, served);
+        assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));
+    }
 
     #[tokio::test]
     async fn a_service_without_its_store_says_since_when_and_why() {

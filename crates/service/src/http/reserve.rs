@@ -18,6 +18,8 @@ use super::check::{
     CheckRequest, Pairs, ParsedQuestion, answer, ended, error_response, fault_response, one,
     refused, reply,
 };
+use super::object::Object;
+use super::whole;
 use crate::metrics::Protocol;
 use crate::observe::{Caller, ServiceCall};
 use crate::service::Service;
@@ -32,8 +34,9 @@ const MAX_KEPT_BYTES: usize = 1 << 10;
 pub(crate) struct ReserveRequest {
     domain: String,
     descriptors: Vec<Pairs>,
-    #[serde(default = "one")]
+    #[serde(default = "one", deserialize_with = "whole::number")]
     cost: u64,
+    #[serde(default, deserialize_with = "whole::optional")]
     max_wait_ms: Option<u64>,
 }
 
@@ -49,10 +52,11 @@ pub(crate) struct CancelRequest {
 #[serde(deny_unknown_fields)]
 pub(crate) struct RefundRequest {
     token: String,
+    #[serde(default, deserialize_with = "whole::optional")]
     units: Option<u64>,
 }
 
-type Parsed<T> = Result<Json<T>, JsonRejection>;
+type Parsed<T> = Result<Json<Object<T>>, JsonRejection>;
 
 pub(crate) async fn reserve(
     State(service): State<Arc<Service>>,
@@ -61,7 +65,7 @@ pub(crate) async fn reserve(
 ) -> Response {
     let mut call = ServiceCall::begin(&service.observers, Protocol::Plain, caller);
     let answer = match asked {
-        Ok(Json(asked)) => take_place(&service, asked, &mut call).await,
+        Ok(Json(Object(asked))) => take_place(&service, asked, &mut call).await,
         Err(rejection) => Err(rejection.into_response()),
     };
     told(call, answer)
@@ -84,7 +88,7 @@ pub(crate) async fn cancel(
 ) -> Response {
     let call = ServiceCall::begin(&service.observers, Protocol::Plain, caller);
     let answer = match asked {
-        Ok(Json(CancelRequest { token })) => match charged(&service, &token) {
+        Ok(Json(Object(CancelRequest { token }))) => match charged(&service, &token) {
             Ok(charged) => charged.cancel().await.map_err(fault_response),
             Err(refusal) => Err(refusal),
         },
@@ -101,7 +105,7 @@ pub(crate) async fn refund(
 ) -> Response {
     let call = ServiceCall::begin(&service.observers, Protocol::Plain, caller);
     let answer = match asked {
-        Ok(Json(RefundRequest { token, units })) => match charged(&service, &token) {
+        Ok(Json(Object(RefundRequest { token, units }))) => match charged(&service, &token) {
             Ok(charged) => charged.refund(units.unwrap_or(u64::MAX)).await.map_err(fault_response),
             Err(refusal) => Err(refusal),
         },

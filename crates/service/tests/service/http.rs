@@ -311,3 +311,48 @@ descriptors:
         "{page}"
     );
 }
+
+/// 2.0 and 2 are one number in JSON.
+#[tokio::test]
+async fn a_whole_number_with_a_fraction_of_zero_is_that_number() {
+    let world = world("whole_numbers").await;
+    let check = r#"{"domain":"basic","descriptors":[{"key3":"x"}],"cost":2.0}"#;
+    assert_eq!(world.http("POST", "/v1/check", check).await.0, 200);
+    assert_eq!(world.left("basic", "key3", "x").await, 8);
+    let json = r#"{"domain":"basic","descriptors":[{"entries":[{"key":"key3","value":"x"}],"hitsAddend":3.0},
+        {"entries":[{"key":"own"}],"limit":{"requestsPerUnit":5.0,"unit":2.0}}]}"#;
+    let (status, answer) = world.http("POST", "/json", json).await;
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!(parsed(&answer)["statuses"][1]["currentLimit"]["unit"], "MINUTE");
+    assert_eq!(world.left("basic", "key3", "x").await, 5);
+    let reserve = r#"{"domain":"basic","descriptors":[{"key3":"x"}],"cost":3.0,"max_wait_ms":5.0}"#;
+    let (_, reserved) = world.http("POST", "/v1/reserve", reserve).await;
+    let token = parsed(&reserved)["token"].as_str().expect("a token").to_owned();
+    let refund = format!(r#"{{"token":"{token}","units":1.0}}"#);
+    assert_eq!(world.http("POST", "/v1/refund", &refund).await, (200, r#"{"refunded":1}"#.into()));
+    assert_eq!(world.left("basic", "key3", "x").await, 3);
+    // A fraction is refused.
+    let half = check.replace("2.0", "2.5");
+    assert_eq!(world.http("POST", "/v1/check", &half).await.0, 422);
+    assert_eq!(world.left("basic", "key3", "x").await, 3);
+}
+
+/// serde reads a struct from a list, too.
+#[tokio::test]
+async fn a_list_in_place_of_an_object_is_refused_and_charges_nothing() {
+    let world = world("a_list").await;
+    for path in ["/v1/check", "/v1/charge", "/v1/reserve"] {
+        let answer = world.http("POST", path, r#"["basic", [{"key3": "x"}], 1]"#).await;
+        assert_eq!(answer.0, 422, "{answer:?}");
+        assert!(answer.1.contains("expected an object"), "{answer:?}");
+    }
+    for path in ["/v1/cancel", "/v1/refund"] {
+        let answer = world.http("POST", path, r#"["00000123456789abcdef"]"#).await;
+        assert_eq!(answer.0, 422, "{answer:?}");
+    }
+    for path in ["/v1/reset", "/v1/headroom"] {
+        let answer = world.admin("POST", path, r#"["basic", [{"key3": "x"}], 1]"#).await;
+        assert_eq!(answer.0, 422, "{answer:?}");
+    }
+    assert_eq!(world.left("basic", "key3", "x").await, 10);
+}

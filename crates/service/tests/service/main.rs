@@ -14,6 +14,7 @@ mod headers;
 mod headroom;
 mod http;
 mod near_over;
+mod openapi;
 mod quota;
 mod reserve;
 mod resp;
