@@ -138,3 +138,9 @@ fn a_path_without_rules_is_no_success() {
     assert_eq!(run.code, Some(2));
     assert!(run.err.starts_with("tollgate: missing: cannot be read: "), "{}", run.err);
 }
+
+#[test]
+fn the_schema_is_printed_as_the_library_has_it() {
+    let scratch = Scratch::new("the_schema_is_printed");
+    assert_prints(&scratch.run(&["schema"]), tollgate_rules::RULES_SCHEMA);
+}
