@@ -223,7 +223,8 @@ impl Ruled<'_> {
         }
         let Some((own, denials)) = self.free(held, self.moment(at_ns)) else { return (held, 0) };
         let (next, units) = amend(Found { held: own, ..found });
-        // If nothing is given back, nothing is changed. So a word whose penalty is over also stays as it was found.
+        // If nothing is given back, nothing is changed. A word whose penalty is over stays as it was found, too,
+        // although `free` gives it as idle.
         if units == 0 { (held, 0) } else { (self.join(next, denials), units) }
     }
 

@@ -126,7 +126,7 @@ fn v40_what_is_there_is_drained_and_what_comes_back_fills_no_further() {
     let drained = limit.entry().take_up_to(5).into_result().unwrap();
     assert_eq!(drained.cost(), 1);
     assert!(!limit.entry().take_up_to(5).is_allowed());
-    // Twice as many units are given back as the limit holds, so the units above the limit are lost.
+    // More units are given back than the limit holds. Only 10 are taken back, and the rest is lost.
     assert_eq!(limit.entry().refund(taken.split_off(4)), 4);
     assert_eq!(limit.entry().uncharge(u64::MAX), 6);
     assert_eq!(limit.entry().refund(drained) + limit.entry().refund(taken), 0);

@@ -1,7 +1,7 @@
 //! What happens at the limit: `soft`, `count-denied` and `penalty`, wrapped around any algorithm.
 //!
-//! [`Ruled`] is an algorithm with the [`Rules`] of its policy, and a pure function on the same one word. Policies
-//! without any of these rules are decided by code without them.
+//! [`Ruled`] is an algorithm with the [`Rules`] of its policy, and a pure function on the same one word. A
+//! policy that has none of these rules is decided by its algorithm alone, and this code does not run for it.
 //!
 //! * *Soft*: the algorithm runs with the softened limit S in place of the limit L. Only the answer compares the used
 //!   units with L.

@@ -17,7 +17,7 @@ use crate::store::Store;
 /// makes a limiter for the limit that a request brings.
 #[derive(Clone, Debug)]
 pub struct RequestLimits {
-    /// The limiter for the number of units in the settings.
+    /// The limiter of the settings. Limiters with other numbers of units are made from it.
     any: RedisLimiter,
 }
 
@@ -82,7 +82,7 @@ impl RequestLimits {
         with_limit(&self.any, units, on_error)
     }
 
-    /// The limiter for the number of units in the settings.
+    /// Returns the limiter of the settings, from which those with other numbers of units are made.
     pub(crate) fn any(&self) -> &RedisLimiter {
         &self.any
     }

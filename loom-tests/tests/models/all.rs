@@ -194,9 +194,9 @@ fn with_a_sketch() {
     account(1, admitted, own.entry().at(NOW).peek(0).remaining(), 0);
 }
 
-/// 2 threads: one thread's request is denied after a stripe was charged; the other thread charges the stripes. They use
-/// the stripes' own clock, which stands still. So the charge is given back even if it is undone after the other
-/// thread's charge.
+/// 2 threads: one thread's request is denied after a stripe was charged; the other thread charges the stripes. Neither
+/// gives a time, so the stripes are charged at the time of their own clock, which stands still. So the charge is given
+/// back even if it is undone after the other thread's charge.
 fn with_stripes() {
     let (quota, clock) = (Quota::per_second(1).burst(4), ManualClock::new());
     clock.set(NOW);

@@ -58,7 +58,7 @@ fn changing(text: &str) -> Arc<Limiter> {
 /// were spent just now.
 fn is_of_one(decision: &Decision, spent: u64) -> bool {
     let quotas = [(2, 1), (7, 3_600), (4, 60)];
-    // The time is rounded to the second, because each reading is rounded down to a tick.
+    // The time of the reset may be short by up to a tick, so 20 ms are added before it is cut to whole seconds.
     let reset_s = (decision.reset_after() + Duration::from_millis(20)).as_secs();
     let found = (decision.limit(), decision.remaining(), reset_s);
     quotas.into_iter().any(|(limit, each_s)| found == (limit, limit - spent, each_s * spent))

@@ -181,8 +181,8 @@ impl<'a> Hand<'a> {
         }
     }
 
-    /// Waits for a turn. Every other call waits until the clock has reached its turn. The remaining calls give up when
-    /// they would have to sleep.
+    /// Waits for a turn. Calls alternate: one waits until the clock has reached its turn, and the next gives up if it
+    /// would have to sleep.
     fn acquire(&self, world: &World, shop: &Shop, ask: &Ask) -> Option<Poll<Permit>> {
         let gives_up = self.told.verbs.len() % 2 == 1;
         let sleep = |pause| {

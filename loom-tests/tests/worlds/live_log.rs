@@ -1,5 +1,5 @@
-//! The verdict on a sliding log whose count is changed and changed back. The log is judged by each limit in force, not
-//! only by the largest.
+//! The verdict on a sliding log whose limit is changed and later changed back. The log is judged by each limit in
+//! force, not only by the largest.
 
 use tollgate::{Limiter, Policy, Quota, Timestamp};
 

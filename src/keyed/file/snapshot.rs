@@ -10,12 +10,13 @@
 //!
 //! # A key that is not in the file was idle
 //! Suppose that a charge to key K was made before the call. If the copy reads the word with this charge, or a later
-//! word of K in the same cell, the charge is in the file. Otherwise K was forgotten there before the cell was read,
-//! below a floor F that was published before that. The snapshot sees the write that removed K's word. So when it reads
-//! the header afterwards, it reads a floor at or above F. This floor is in the file. The charge had drained by F, and
-//! after a restore an install of K starts at or above the floor in the file. The same holds for a key that the copy
-//! misses because it moved to a cell that had been read already. Its debt in the old cell has drained by the floor
-//! there, and its charges in the new cell came after that cell was read.
+//! word of K in the same cell, the charge is in the file. Otherwise K's word was removed from the cell before the cell
+//! was read. A word is removed only after a floor under which it is idle was published: call this floor F. The snapshot
+//! sees the write that removed K's word. So when it reads the header afterwards, it reads a floor at or above F. This
+//! floor is in the file. The charge had drained by F, and after a restore an install of K starts at or above the floor
+//! in the file. The same holds for a key that the copy misses because it moved to a cell that had been read already.
+//! Its debt in the old cell has drained by the floor there, and its charges in the new cell came after that cell was
+//! read.
 //!
 //! # At most one live cell for a key
 //! A key never has two live cells at one moment, but a copy does not show one moment. A key may be read, then

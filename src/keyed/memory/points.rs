@@ -162,7 +162,8 @@ pub(in crate::keyed) fn floors_read_early<T>(read: impl FnOnce() -> T) -> Option
 
 /// Like [`floors_read_early`], for the debt of a key in the spill.
 pub(in crate::keyed) fn owed_read_early<T>(read: impl FnOnce() -> T) -> Option<T> {
-    // A charge between this reading and the claim is missed, because the charging thread does not see the claim either.
+    // Another thread may charge the spill after this reading, and look for a claim before there is one. Then neither
+    // thread notices the other, and the charge is lost.
     planted(Fault::EstimateBeforeClaim).then(read)
 }
 

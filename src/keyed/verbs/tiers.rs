@@ -79,7 +79,7 @@ impl Tiers {
         }
         let places = places_for(own);
         let shared = Shared::plan(all, places.ilog2())?;
-        // Never `None`: the plan has laid out all of them.
+        // Never `None`: the plan succeeded, so each policy of `all` has a layout, and `self.first` is one of them.
         let layout =
             shared.layout_of_own(&self.first).ok_or_else(|| BuildError::tag_too_narrow(63, 0))?;
         Ok(Book::of_own(shared, (&self.first, &layout), places))

@@ -120,8 +120,8 @@ impl Environment {
         VARIABLES.iter().filter_map(told).collect()
     }
 
-    /// Returns whether one of the variables of a need is set to a value that satisfies the need, and is itself
-    /// honoured.
+    /// Returns whether a need is met: one of its variables is set to a value that the need accepts, and that
+    /// variable is itself honoured.
     fn meets(&self, need: Need) -> bool {
         need.iter().any(|&(name, values)| {
             let is_set =

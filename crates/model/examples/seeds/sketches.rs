@@ -44,7 +44,7 @@ pub(crate) fn greedy() -> Vec<Op> {
     ops
 }
 
-/// Time goes to its end, beyond the end, and back.
+/// The clock is set just before `LATEST_NS`, then to `u64::MAX`, and then back.
 pub(crate) fn to_the_end() -> Vec<Op> {
     vec![
         on(To(crate::limits::LATEST_NS - 5_000)),

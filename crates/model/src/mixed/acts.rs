@@ -113,8 +113,8 @@ impl MixedWorld<'_> {
     /// must be admitted, since nothing else has happened.
     fn outwait(&mut self, name: TieredKey, cost: u64, most: Duration) -> CheckResult {
         let book = self.book_of(name);
-        // Policies that count denials are left out, since their denials are entered elsewhere. So are policies with a
-        // queue, where no request asks again.
+        // Policies that count denials are left out, since their denials are entered elsewhere. Policies with a queue
+        // are left out too, since under a queue no request asks again.
         if book.debt.counts_denials() || book.policy.at_limit().queue.is_some() || cost == 0 {
             return Ok(());
         }

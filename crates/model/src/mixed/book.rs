@@ -39,7 +39,8 @@ pub(super) struct KeyBook {
     /// Windows: the admissions.
     admitted: Vec<Admitted>,
     epoch: u64,
-    /// Whether a debt may exceed the burst, because of a charge or of a place in the future.
+    /// True if a debt may exceed the burst: something was charged without a decision, or a request got a place in the
+    /// future.
     owes_more: bool,
     /// The latest time of any charge.
     latest_ns: u64,

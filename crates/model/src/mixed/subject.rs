@@ -198,8 +198,8 @@ impl MixedSubject {
         matches!(self.decider, Decider::Table(_) | Decider::Tiered(_))
     }
 
-    /// The maximum time by which the floor of a table trails the latest time. For other limiters, a time of about that
-    /// length.
+    /// The maximum time by which the floor of a table trails the latest time. Other limiters have no floor, so for them
+    /// it is a fixed time of the same order.
     pub(super) fn epoch_ns(&self) -> u64 {
         match &self.decider {
             Decider::Table(table) => nanos_of(table.stats().epoch),

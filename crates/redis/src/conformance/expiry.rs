@@ -1,4 +1,5 @@
-//! Tests with the server's own clock: when keys expire, and how keys with other values are treated.
+//! Tests with the server's own clock: when keys expire, and how the script treats a key whose value it did not
+//! write.
 
 use redis::Value;
 

@@ -54,8 +54,8 @@ impl Queue {
         matches!(self.sequence.plan.kind, PlanKind::Gcra { .. })
     }
 
-    /// Returns true if ten requests can never reach the largest debt that the script can count. Larger debts have their
-    /// own test.
+    /// Returns true if ten requests can never reach the largest debt that the script can count. Debts
+    /// that reach it have a test of their own.
     fn counts_debts(&self) -> bool {
         match self.sequence.plan.kind {
             PlanKind::Gcra { capacity, .. } => capacity < LARGEST / 64,

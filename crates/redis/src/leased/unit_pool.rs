@@ -44,11 +44,11 @@ pub(crate) struct SpentUnits {
     pub(crate) reset_ns: u64,
 }
 
-/// The filling that a pool is in, by its generation.
+/// One filling of a pool, from `fill` until the pool is closed, identified by its generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Filling(u64);
 
-/// The filling of a pool and its units at one moment.
+/// What a pool held at one moment: which filling it was in, and how many units were left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PoolContent {
     pub(crate) filling: Filling,

@@ -1,5 +1,5 @@
 //! Simulates the states that the script stores in one key under `gcra` while the policy changes. A test on a real
-//! server compares them with the script's states.
+//! server compares the simulated states with the stored ones.
 
 use crate::leased::holding::{ChargeStamp, LeaseWant};
 use crate::script::plan::ScriptPlan;

@@ -129,8 +129,8 @@ impl RuleVerdict {
         }
         let before = self.burst.saturating_sub(self.left);
         // All units of a request count as beyond the limit if it was denied although it would fit: during a penalty,
-        // without a cell, or because another request came in between. The same holds if an earlier answer decided
-        // without asking the store, as in envoyproxy/ratelimit's local cache.
+        // without a cell, or because another request came in between. The same holds if the request was denied
+        // because of an earlier answer, without asking the store, as by envoyproxy/ratelimit's local cache.
         if self.is_remembered || cost <= self.left {
             return HitSplit { within: 0, near: 0, beyond: cost };
         }
@@ -187,7 +187,7 @@ mod tests {
     fn hits_are_split_at_the_near_limit_share_and_at_the_limit() {
         let million = 4_294_967_000;
         for (before, hits, limit, expected) in [
-            // Below, on and above the share of 80 %.
+            // Requests of one hit, with counts below, at and above the near-limit share of 80 %, and at the limit.
             (0, 1, 10, (1, 0, 0)),
             (7, 1, 10, (1, 0, 0)),
             (8, 1, 10, (1, 1, 0)),

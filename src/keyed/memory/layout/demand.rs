@@ -115,7 +115,8 @@ impl Demand {
         }
         let fineness = Fineness { unit_bits: 0, quantum_ns, packing, end_quantum_ns };
         Ok(Self {
-            // A policy of logs has no kernel, but it was refused before, with a message that names it.
+            // A sliding log has no kernel. Its policy does not get here: it was refused earlier, with an error that
+            // names it.
             kernel: policy.kernel(fineness).ok_or(u64::BITS)?,
             rules: policy.rules(fineness),
             count_bits,
@@ -152,7 +153,8 @@ impl Demand {
             end_quantum_ns: 1,
         };
         Ok(Self {
-            // A policy of logs has no kernel, but it was refused before, with a message that names it.
+            // A sliding log has no kernel. Its policy does not get here: it was refused earlier, with an error that
+            // names it.
             kernel: policy.kernel(fineness).ok_or(u64::BITS)?,
             rules: policy.rules(fineness),
             count_bits,
