@@ -11,7 +11,8 @@
 //! ```
 //! use tollgate::{Limiter, Policy};
 //!
-//! // 100 requests a second, up to 20 of them at once. `&self` is enough to check: share it by reference or in an `Arc`.
+//! // 100 requests a second, up to 20 of them at once.
+//! // A check takes `&self`: share the limiter by reference or in an `Arc`.
 //! let limiter = Limiter::new("100/s burst 20".parse::<Policy>()?);
 //! match limiter.check().into_result() {
 //!     Ok(permit) => println!("serve the request; {} more at once", permit.remaining()),
