@@ -30,8 +30,8 @@
 //! If the wall clock went backward, or is unknown at either end, no time counts as passed, which can only deny. A wall
 //! clock that reads less than 2020 counts as unknown, because it has not been set since the machine was started.
 //!
-//! The readings are taken in this order: the words, the limiter's clock and then the wall clock at the snapshot; the
-//! wall clock and then the clock at the restore. So no word has a later time than the clock's reading, unless a caller
+//! At the snapshot the words are read first, then the limiter's clock, then the wall clock. At the restore the wall
+//! clock is read first, then the limiter's clock. So no word has a later time than the clock's reading, unless a caller
 //! gave a later time. The time between two readings may be left out, but is never counted twice.
 
 mod checksum;

@@ -15,7 +15,7 @@ const KEYS: u64 = 12;
 enum Step {
     /// Advances the time by this many thousandths of a period.
     On(u64),
-    /// A request that is `late` thousandths of a period late.
+    /// A request whose time lies `late` thousandths of a period in the past.
     Check { key: u64, cost: u64, late: u64 },
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A length of a prefix that no address has.
+/// A length of a prefix that is not possible: it is outside of 1 to 32 for IPv4, or of 1 to 128 for IPv6.
 ///
 /// ```
 /// let error = tollgate_http::keys::ClientAddress::peer().v4_prefix(33).unwrap_err();

@@ -65,7 +65,7 @@ impl RulesCase {
         penalised.unwrap_or(policy)
     }
 
-    /// A policy that is built anew from the values of its getters.
+    /// Adds all of `at_limit` to `plain`. Returns `None` if the policy refuses a value.
     pub(crate) fn again(plain: Policy, at_limit: AtLimit) -> Option<Policy> {
         let mut policy = plain;
         if !at_limit.soft.is_zero() {

@@ -109,10 +109,10 @@ pub(crate) struct Units {
     pub(crate) want: u64,
     /// The least number of units. If fewer units fit, the request is denied.
     pub(crate) least: u64,
-    /// In a check: the request takes at most the units left divided by this number, but at least `least`; with 1 it may
-    /// take all of them. In a reservation: the number of parts of a unit by which the debt may exceed the capacity. In
-    /// a cancellation: the newest count right after the charge. In a refund: the time of the charge, in microseconds of
-    /// the server's clock, or 1 if that is not known.
+    /// In a check: the divisor of the units left. The request takes `want` units, or the quotient if that is less, but
+    /// never fewer than `least`. In a reservation: the number of parts of a unit by which the debt may exceed the
+    /// capacity. In a cancellation: the newest count right after the charge. In a refund: the time of the charge, in
+    /// microseconds of the server's clock, or 1 if that is not known.
     pub(crate) share: u64,
     /// In a refund or a cancellation: the stamp of the charge.
     pub(crate) stamp: u64,

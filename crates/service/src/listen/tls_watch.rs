@@ -70,7 +70,7 @@ pub(crate) async fn keep_fresh(
     }
 }
 
-/// Reads the files again, and logs that they have changed. If `is_told`, it also logs that they have not changed.
+/// Reads the files again. Changed files are logged; if they have not changed, this is logged only if `is_told`.
 fn reload(tls: &Tls, is_told: bool) {
     let file = tls.files().certificate.display();
     match tls.reload() {
