@@ -33,7 +33,7 @@ pub(crate) struct PoliciesArgs {
     json: bool,
 }
 
-/// What is printed of one policy.
+/// One row of the output: a policy as it was written and as it is read, with its bounds.
 #[derive(Serialize)]
 struct Explained {
     written: String,

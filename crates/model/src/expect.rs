@@ -21,7 +21,7 @@ pub struct TimedRequest {
     pub now_ns: u64,
     /// The cost.
     pub cost: u64,
-    /// Whether the request is charged if it is admitted.
+    /// True if an admitted request is charged.
     pub charge: bool,
     /// Whether the waits in the answer are exact.
     pub exact: bool,

@@ -56,7 +56,7 @@ impl Follower {
         at_limit.count_denied != CountDenied::No || at_limit.penalty.is_some()
     }
 
-    /// Whether an idle key behaves like a forgotten one. It does not if a sliding window rounds down: the share of the
+    /// True if an idle key behaves like a forgotten one. It does not if a sliding window rounds down: the share of the
     /// last window may be 0 now and above 0 at an earlier time, unless the key was forgotten.
     fn forgets_without_a_trace(&self) -> bool {
         self.expected.policy.algorithm() != Algorithm::SlidingWindow { rounding: Rounding::Down }

@@ -12,7 +12,7 @@ use crate::contender::{Contender, RunPace, counted_many};
 use crate::shares::TableCounts;
 use crate::stream::BenchKey;
 
-/// How far the first time of a round lies before the newest time. A round reaches the newest time after 2.5 million
+/// The time by which a round begins before the newest time. A round reaches the newest time after 2.5 million
 /// steps.
 const BEHIND: Duration = Duration::from_millis(50);
 

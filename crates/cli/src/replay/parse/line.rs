@@ -34,7 +34,7 @@ pub(super) struct LineReader<'p, 'l> {
     clock: ClfTimeReader,
     /// The fields of the line.
     found: Vec<&'l [u8]>,
-    /// Whether the format was given on the command line as a pattern.
+    /// True if the command line gave the format as a pattern.
     is_spelled_out: bool,
     /// The first list of addresses of which only the last address was used.
     last_of: OnceCell<Box<[u8]>>,
