@@ -152,7 +152,7 @@ def main():
     files = {path: path.read_text() for path in paths if "tests" not in path.with_suffix("").parts}
     readme_bytes = Path("README.md").stat().st_size
     test_texts = {}
-    for manifest in Path("crates").glob("*/Cargo.toml"):
+    for manifest in [Path("Cargo.toml"), *Path("crates").glob("*/Cargo.toml")]:
         if "\nautotests = false" in manifest.read_text():
             package = manifest.parent
             test_texts[package] = {path: path.read_text() for path in [manifest, *package.glob("tests/*.rs")]}

@@ -1,7 +1,5 @@
 //! Waiting for a turn: the queue is bounded and first come, first served, and a request that gives up leaves no trace.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
 use std::cell::RefCell;
 use std::future::{Future, Pending, pending, ready};
 use std::pin::pin;

@@ -1,13 +1,9 @@
 //! Several limits at once: either all are charged or none is, and the answer names the limit that decides.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
-
 use std::thread;
 use std::time::Duration;
 
-use common::policy;
+use crate::common::policy;
 use tollgate::{
     Claim, Denial, DenialReason, JointDecision, KeyedLimiter, Limiter, ManualClock, Quota,
     Timestamp, check_all,

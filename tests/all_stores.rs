@@ -1,11 +1,7 @@
 //! Several limits at once, each in a different kind of store: a sketch, stripes, logs, words, tiers, and a quota that
 //! changes.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
-
-use common::policy;
+use crate::common::policy;
 use tollgate::{
     Changing, Claim, KeyedLimiter, Limiter, ManualClock, SketchLimiter, SketchSize, StripedLimiter,
     Timestamp, check_all,

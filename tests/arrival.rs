@@ -1,12 +1,8 @@
 //! Latency compensation: a late request is decided at its own earlier time, which never admits more.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
-
 use std::time::Duration;
 
-use common::policy;
+use crate::common::policy;
 use proptest::prelude::*;
 use tollgate::{KeyedLimiter, Limiter, ManualClock, Meter, Timestamp, Word};
 

@@ -1,7 +1,5 @@
 //! A request that its own limit denies can be admitted by another limit, whatever kind of store each of the two is in.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
 use tollgate::{
     Decision, KeyedLimiter, Limiter, ManualClock, Policy, Quota, SketchLimiter, SketchSize,
     StripedLimiter,

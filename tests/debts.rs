@@ -1,7 +1,5 @@
 //! How much debt a word remembers and gives back, up to what the word has room for.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
 use std::time::Duration;
 
 use tollgate::{KeyedLimiter, Limiter, ManualClock, Policy, Quota, Timestamp};

@@ -1,8 +1,6 @@
 //! Figures of decisions. A decision that is made from figures gives the same answers, but it refunds nothing, because
 //! no limit made it. Figures that were written are read as the same figures.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
 use std::time::Duration;
 
 use tollgate::{

@@ -1,12 +1,8 @@
 //! Requests whose time is behind that of earlier requests, by a little or by whole windows.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
-
 use std::time::Duration;
 
-use common::{policy, seeded_table as table};
+use crate::common::{policy, seeded_table as table};
 use tollgate::{Changing, Decision, KeyedLimiter, ManualClock, Quota, Timestamp};
 
 #[test]

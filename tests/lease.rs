@@ -1,12 +1,8 @@
 //! Leases: no unit is admitted twice, and an unspent unit is given back if it has not drained.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
-
 use std::time::Duration;
 
-use common::policy;
+use crate::common::policy;
 use tollgate::{DenialReason, KeyedLimiter, Limiter, ManualClock, Quota, Timestamp};
 
 fn limiter(quota: Quota) -> (Limiter, ManualClock) {

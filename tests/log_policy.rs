@@ -1,7 +1,5 @@
 //! The policies of sliding logs, and the limiters that do not accept these policies.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
 use tollgate::{
     BuildError, ChangeError, Clock, KeyedLimiter, Limiter, ManualClock, Meter, Policy, Quota,
     RestoreError, SketchLimiter, SketchSize, WhenFull,

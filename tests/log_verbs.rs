@@ -1,7 +1,5 @@
 //! Every verb of a sliding log, with exact values, for a single limit and for a key of a table.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
 use std::time::Duration;
 
 use ahash::RandomState;

@@ -1,10 +1,6 @@
 //! Many keys in one call: the answers are those of single calls in the same order.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
-
-use common::{on, policy, seeded_table};
+use crate::common::{on, policy, seeded_table};
 use proptest::prelude::*;
 use tollgate::{KeyedLimiter, Timestamp};
 

@@ -2,8 +2,6 @@
 //!
 //! The hashers have fixed seeds, so every run places the same keys in the same cells.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
 use ahash::RandomState;
 use tollgate::{KeyedLimiter, ManualClock, Quota, Timestamp, WhenFull};
 

@@ -1,7 +1,5 @@
 //! The queue of a policy, of one limit and of each key: how many places the queue has, and how long a request may wait.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
 use std::time::Duration;
 
 use tollgate::{

@@ -1,10 +1,6 @@
 //! The figures in documentation pages that no other test checks. Most of them are in `docs/not-promised.md`.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
-
-use common::policy;
+use crate::common::policy;
 use tollgate::{KeyedLimiter, Stats};
 
 fn stats(text: &str) -> Stats {

@@ -1,7 +1,5 @@
 //! One limit in stripes: its total admissions, the policies with which it cannot be built, and its answers.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
 use std::thread;
 use std::time::Duration;
 

@@ -1,12 +1,8 @@
 //! A table stays useful for all keys: under churn, after a long silence, and when one caller's clock is far ahead.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
-
 use std::time::Duration;
 
-use common::{on, policy, seeded_table as table};
+use crate::common::{on, policy, seeded_table as table};
 use tollgate::{DenialReason, KeyedLimiter, ManualClock, Quota, Timestamp, WhenFull};
 
 /// 600,000 keys come once each, so that `live` keys are live at a time, in a table for 50,000 keys. Returns how many

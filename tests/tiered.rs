@@ -1,7 +1,5 @@
 //! A limiter with several quotas. The caller's function chooses the quota of each key.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
 use std::time::Duration;
 
 use ahash::RandomState;

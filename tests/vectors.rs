@@ -4,13 +4,9 @@
 //! V3 is example 25. V3, V13 to V15 and V41 to V43 are in `worked_examples.rs`, V9 to V11 in `sliding_log/main.rs`, V36
 //! and the borrowing of V40 in `verbs/main.rs`, and V55 to V60 in `crates/controllers/tests/controllers.rs`.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
-
 use std::time::Duration;
 
-use common::{clock, decisions, on, policy};
+use crate::common::{clock, decisions, on, policy};
 use tollgate::{Changing, KeyedLimiter, Limiter, ManualClock, Quota, Timestamp, check_all};
 
 fn limiter(text: &str) -> Limiter {

@@ -2,10 +2,6 @@
 //! request sleeps until it would be admitted, and then asks again. Meanwhile it holds no place, and it never waits
 //! longer than it may.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
-
 use std::cell::{Cell, RefCell};
 use std::future::ready;
 use std::pin::{Pin, pin};
@@ -13,7 +9,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use common::policy;
+use crate::common::policy;
 use tollgate::{
     Denial, DenialReason, Entry, KeyedLimiter, Limiter, ManualClock, Permit, Policy, Timestamp,
     Wait, WhenFull,

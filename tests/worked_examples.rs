@@ -10,11 +10,9 @@
 //! Some examples are also test vectors of other implementations: V3 is example 25, V13 is 11, V14 is 12, V15 is 13, V41
 //! is 18, V42 is 20, and V43 is 19. The other vectors are in `vectors.rs`.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{decisions, every, instant, policy};
+use crate::common::{decisions, every, instant, policy};
 use tollgate::{Decision, DenialReason, Meter, Timestamp, Word};
 use tollgate_oracle::worked_examples;
 
@@ -41,7 +39,7 @@ fn after(meter: &Meter, requests: &[(&str, u64)]) -> Word {
     })
 }
 
-fn admitted(text: &str, requests: &[common::Request]) -> usize {
+fn admitted(text: &str, requests: &[crate::common::Request]) -> usize {
     decisions(text, requests).matches('A').count()
 }
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tollgate::{Changing, Decision, KeyedLimiter, Limiter, Meter, Timestamp, Word, check_all};
 
-use super::common::{Engines, clock, decisions, every, new_clock, policy, together};
 use super::{ALGORITHMS, secs};
+use crate::common::{Engines, clock, decisions, every, new_clock, policy, together};
 
 #[test]
 fn vector_17_a_key_that_asks_too_much_for_ever_gets_nothing_while_denials_count() {
@@ -121,9 +121,9 @@ fn a_flood_is_written_once_a_granule_wherever_the_limit_is_kept() {
     let shared = Limiter::builder(policy).clock(clock()).build();
     let changing = Limiter::builder(policy).clock(clock()).changing().build().unwrap();
     let keyed = KeyedLimiter::<str>::builder(policy).clock(clock()).build(10).unwrap();
-    let tiers = KeyedLimiter::builder(super::common::policy("gcra 9/h")).tier(policy);
+    let tiers = KeyedLimiter::builder(crate::common::policy("gcra 9/h")).tier(policy);
     let tiered: Changing<KeyedLimiter<str>> = tiers.clock(clock()).build(10).unwrap();
-    let [joint, wide] = [policy, super::common::policy("gcra 1000000/s")]
+    let [joint, wide] = [policy, crate::common::policy("gcra 1000000/s")]
         .map(|policy| Limiter::builder(policy).clock(clock()).build());
     let homes: [(&str, &Check<'_>); 5] = [
         ("shared", &|now, cost| shared.entry().at(now).check_n(cost)),

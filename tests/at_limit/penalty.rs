@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tollgate::{DenialReason, KeyedLimiter, ManualClock, Timestamp};
 
-use super::common::{Engines, policy};
 use super::{ALGORITHMS, secs};
+use crate::common::{Engines, policy};
 
 const SECOND_NS: u64 = 1_000_000_000;
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tollgate::{Decision, DenialReason};
 
-use super::common::Engines;
 use super::{ALGORITHMS, secs};
+use crate::common::Engines;
 
 #[test]
 fn soft_is_green_up_to_the_limit_then_yellow_then_red() {

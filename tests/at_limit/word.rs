@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate::{KeyedLimiter, Meter, Percent, Policy, PolicyError, Quota, Timestamp, Word};
 
-use super::common::policy;
+use crate::common::policy;
 
 #[test]
 fn what_a_word_cannot_carry_out_is_refused_when_it_is_built() {

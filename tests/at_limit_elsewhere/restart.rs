@@ -3,8 +3,8 @@
 
 use tollgate::{KeyedLimiter, Limiter, ManualClock, RestoreError};
 
-use super::common::policy;
 use super::{limit, table};
+use crate::common::policy;
 
 #[test]
 fn a_snapshot_is_of_its_words_for_the_limit_too() {

@@ -11,7 +11,7 @@
 //!
 //! * *Ledger*. At one instant nothing drains, so the debt is exactly the units that were charged and not given back.
 //!
-//! There are thirty-eight audits:
+//! There are thirty-nine audits:
 //! * three algorithms, each with one key, many keys and a storm of reclaims; four other kinds of windows; stripes;
 //! * the chain; the ledger, with reservations and refunds; leases;
 //! * sliding logs, small, in rows, by key and in a storm of reclaims;
@@ -19,7 +19,7 @@
 //! * a soft limit, counted denials, penalties of one key and of many;
 //! * tables too small for their keys, under GCRA and under windows;
 //! * tiers of three algorithms, with room and in a storm of reclaims;
-//! * a limit that may be changed but is not; a limit and a tier that are changed;
+//! * a limit that may be changed but is not; a limit, a tier and a sliding log that are changed;
 //! * several limits at once, over time and at one instant.
 //!
 //! `crates/elastic/tests/audit.rs` audits elastic limits. `TOLLGATE_AUDIT=1200000000 cargo test --release --test audit`
@@ -36,6 +36,7 @@ mod change;
 mod gcra;
 mod lease;
 mod log;
+mod log_change;
 mod run;
 mod sketch;
 mod spill;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ahash::RandomState;
 use tollgate::{DenialReason, KeyedLimiter, ManualClock, Quota, WhenFull};
 
-use crate::concurrency::on_threads;
+use crate::bad_inputs::concurrency::on_threads;
 
 /// A badly chosen hasher, which applies a function to the number that is hashed.
 #[derive(Clone)]

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tollgate::{KeyedLimiter, ManualClock, Quota, Timestamp, WhenFull};
 
+use crate::bad_inputs::concurrency::on_threads;
 use crate::common::policy;
-use crate::concurrency::on_threads;
 
 fn at(millis: u64) -> Timestamp {
     Timestamp::from_millis(millis)

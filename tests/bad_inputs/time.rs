@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tollgate::{Clock, CoarseClock, Entry, KeyedLimiter, Limiter, ManualClock, Quota, Timestamp};
 
+use crate::bad_inputs::concurrency::on_threads;
 use crate::common::{each, policy};
-use crate::concurrency::on_threads;
 
 const ALGORITHMS: [&str; 6] = [
     "gcra 10/m",

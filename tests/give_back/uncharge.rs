@@ -6,7 +6,7 @@ use std::time::Duration;
 use tollgate::{KeyedLimiter, Limiter, ManualClock, Policy, Timestamp};
 
 use crate::common::{each, policy};
-use crate::{KEY, START, left, millis};
+use crate::give_back::{KEY, START, left, millis};
 
 /// Numbers of a linear congruential generator (Knuth's multiplier).
 struct Random(u64);

@@ -22,15 +22,6 @@ pub(crate) fn live(count: u64) -> Changing<Limiter> {
     Limiter::builder(log(count)).clock(ManualClock::new()).changing().build().unwrap()
 }
 
-/// Pseudo-random numbers.
-pub(crate) fn numbers(seed: u64) -> impl FnMut(u64) -> u64 {
-    let mut state = seed;
-    move |below| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (state >> 33) % below
-    }
-}
-
 #[test]
 fn a_denial_says_when_the_limit_in_force_admits() {
     let live = live(10);

@@ -5,8 +5,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tollgate::{Quota, Timestamp};
 
-use super::common::on;
 use super::{SECOND, live, table};
+use crate::common::on;
 
 /// A quota of `count` units per `period_s` seconds.
 #[derive(Clone, Copy, Debug)]

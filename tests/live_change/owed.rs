@@ -1,7 +1,7 @@
 //! Keys that owe more than their limit, because of charges into debt, when their quota changes.
 
-use super::common::{on, policy};
 use super::{Both, at};
+use crate::common::{on, policy};
 
 /// The beginning of an hour, at which a window of every length begins.
 const START: u64 = 36_000;

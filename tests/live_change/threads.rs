@@ -5,8 +5,8 @@ use std::thread;
 
 use tollgate::{ChangeError, Changing, Decision, KeyedLimiter, Quota};
 
-use super::common::{clock, on};
 use super::{at, live, table};
+use crate::common::{clock, on};
 
 #[test]
 fn row_51_decisions_of_four_threads_during_changes_are_of_one_quota_or_the_other() {

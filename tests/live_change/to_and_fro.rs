@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tollgate::{Changing, Decision, KeyedLimiter, Limiter, Timestamp};
 
-use super::common::{new_clock, on, policy};
 use super::{Both, at};
+use crate::common::{new_clock, on, policy};
 
 /// Every kind of limit whose quota may change, with a limit of a hundred an hour or fewer.
 const KINDS: [&str; 7] = [

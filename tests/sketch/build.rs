@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tollgate::{BuildError, ManualClock, Quota, SketchLimiter, SketchSize, Timestamp};
 
-use super::common::policy;
 use super::small;
+use crate::common::policy;
 
 fn said(refused: Result<SketchSize, BuildError>) -> String {
     refused.unwrap_err().to_string()

@@ -6,7 +6,7 @@ use std::thread;
 use tollgate::Timestamp;
 
 use crate::common::policy;
-use crate::{sketch, small};
+use crate::sketch::{sketch, small};
 
 const NOW: Timestamp = Timestamp::from_secs(7_200);
 

@@ -8,8 +8,8 @@ use tollgate::{
     Wait, check_all,
 };
 
-use super::common::{at, instant};
 use super::{Told, told};
+use crate::common::{at, instant};
 
 struct Both {
     log: Limiter,

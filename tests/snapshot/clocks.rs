@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tollgate::{Clock, CoarseClock, KeyedLimiter, Limiter, ManualClock, RestoreError, Timestamp};
 
 use crate::common::policy;
-use crate::file::at_wall;
+use crate::snapshot::file::at_wall;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);

@@ -8,7 +8,7 @@
 use tollgate::{KeyedLimiter, Limiter, ManualClock, Timestamp, WhenFull};
 
 use crate::common::policy;
-use crate::file::{HASHER, at_wall, wall};
+use crate::snapshot::file::{HASHER, at_wall, wall};
 
 const POLICY: &str = "gcra 1/m burst 3";
 

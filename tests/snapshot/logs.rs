@@ -8,7 +8,7 @@ use std::time::Duration;
 use tollgate::{Clock, KeyedLimiter, Limiter, ManualClock, RestoreError, Timestamp};
 
 use crate::common::policy;
-use crate::file::{HASHER, Times, WORDS_AT, at_wall, get, put, seal, wall};
+use crate::snapshot::file::{HASHER, Times, WORDS_AT, at_wall, get, put, seal, wall};
 
 const POLICY: &str = "sliding-log 3/m";
 

@@ -10,7 +10,7 @@ use tollgate::{
 };
 
 use crate::common::policy;
-use crate::file::{HASHER, Times, WORDS_AT, at_wall, get, put, seal, wall};
+use crate::snapshot::file::{HASHER, Times, WORDS_AT, at_wall, get, put, seal, wall};
 
 const POLICY: &str = "gcra 1/m burst 3";
 

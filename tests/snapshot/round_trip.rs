@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tollgate::{Algorithm, KeyedLimiter, Limiter, ManualClock, Policy, Timestamp};
 
 use crate::common::policy;
-use crate::file::{at_wall, wall};
+use crate::snapshot::file::{at_wall, wall};
 
 const KEYS: u64 = 12;
 

@@ -8,7 +8,7 @@ use tollgate::{
 };
 
 use crate::common::{clock, on, policy};
-use crate::file::{HASHER, Times, WORDS_AT, at_wall, get, put, seal, wall};
+use crate::snapshot::file::{HASHER, Times, WORDS_AT, at_wall, get, put, seal, wall};
 
 type Table = KeyedLimiter<u64, Times>;
 

@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use tollgate::{Timestamp, WhenFull};
 
-use crate::crowd::{Table, table};
+use crate::spill::crowd::{Table, table};
 
 const NOW: Timestamp = Timestamp::from_secs(1_000_000);
 

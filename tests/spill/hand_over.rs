@@ -5,7 +5,7 @@ use std::time::Duration;
 use tollgate::Timestamp;
 
 use crate::common::on;
-use crate::crowd::{Table, drained, fill, table};
+use crate::spill::crowd::{Table, drained, fill, table};
 
 /// Every kind of policy. There are three segmented windows: one has its counts side by side in both words, one has them
 /// ranked in both words, and one has them ranked only in the table's word.

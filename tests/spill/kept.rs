@@ -7,7 +7,7 @@ use tollgate::{
 };
 
 use crate::common::policy;
-use crate::crowd::{Table, drained, fill, seeds, table};
+use crate::spill::crowd::{Table, drained, fill, seeds, table};
 
 const START: Timestamp = Timestamp::from_secs(1_000_000);
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tollgate::{Changing, Decision, KeyedLimiter, ManualClock, Timestamp, WhenFull};
 
 use crate::common::policy;
-use crate::crowd::{Table, seeds, table};
+use crate::spill::crowd::{Table, seeds, table};
 
 const KEY: u64 = 7;
 

@@ -2,7 +2,7 @@
 
 use tollgate::{Decision, DenialReason, Timestamp};
 
-use crate::crowd::{Table, drained, fill, table};
+use crate::spill::crowd::{Table, drained, fill, table};
 
 const NOW: Timestamp = Timestamp::from_secs(999_990);
 const POLICY: &str = "gcra 10/m burst 10";

@@ -2,7 +2,7 @@
 
 use tollgate::{Decision, Timestamp};
 
-use crate::crowd::{Table, table};
+use crate::spill::crowd::{Table, table};
 
 /// Seven units drain in nine nanoseconds, so no nanosecond is a whole number of ticks.
 const POLICY: &str = "7/9ns burst 1000";

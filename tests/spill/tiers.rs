@@ -10,7 +10,7 @@ use tollgate::{
 };
 
 use crate::common::{clock, new_clock, on, policy};
-use crate::crowd::{Table, entry, seeds};
+use crate::spill::crowd::{Table, entry, seeds};
 
 /// 10 s after the start of a minute.
 const START: Timestamp = Timestamp::from_secs(1_000_000 * 60 + 10);

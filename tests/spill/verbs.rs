@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate::{DenialReason, Timestamp, check_all};
 
-use crate::crowd::{Table, fill, table};
+use crate::spill::crowd::{Table, fill, table};
 
 /// Half a minute, which is a whole number of ticks here.
 const NOW: Timestamp = Timestamp::from_secs(999_990);

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tollgate::{Limiter, Timestamp};
 
-use super::common::policy;
 use super::{WINDOWS, each_of, left};
+use crate::common::policy;
 
 #[test]
 fn a_window_gives_back_only_while_it_is_the_one_that_was_charged() {

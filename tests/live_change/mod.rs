@@ -3,13 +3,8 @@
 //! One check compares with a model of one key, in integers without rounding: a debt in fractions of a unit, which
 //! drains at the rate in force. The other check is the bound itself, with times in any order.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
 mod at_limit;
-#[path = "../common/mod.rs"]
-mod common;
 mod log;
-mod log_threads;
 mod model;
 mod owed;
 mod threads;
@@ -17,8 +12,8 @@ mod to_and_fro;
 
 use std::time::Duration;
 
+use crate::common::{clock, new_clock, on, policy};
 use allocation_counter::measure;
-use common::{clock, new_clock, on, policy};
 use tollgate::{
     BuildError, ChangeError, Changing, KeyedLimiter, Limiter, Policy, Quota, SnapshotError,
     Timestamp, WhenFull,

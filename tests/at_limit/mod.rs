@@ -2,10 +2,6 @@
 //!
 //! Each script runs through the pure function, the shared limiter and the keyed table at once.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-#[path = "../common/mod.rs"]
-mod common;
 mod count_denied;
 mod penalty;
 mod soft;
@@ -13,7 +9,7 @@ mod word;
 
 use std::time::Duration;
 
-use common::Engines;
+use crate::common::Engines;
 use tollgate::{Decision, Denial, Permit, Timestamp};
 
 /// Every algorithm, each with a limit of 4 units per 2 s.

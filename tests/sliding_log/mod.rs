@@ -5,18 +5,14 @@
 //! counts an entry whose age equals the window; Tollgate does not. Tollgate's window is `(now - W, now]`, half-open
 //! like all windows here, and a request after a wait of exactly `retry_after` is admitted.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
 mod at_limit;
-#[path = "../common/mod.rs"]
-mod common;
 
 use std::fmt::Debug;
 use std::thread;
 use std::time::Duration;
 
+use crate::common::{Request, instant};
 use allocation_counter::measure;
-use common::{Request, instant};
 use tollgate::{
     BuildError, Decision, DenialReason, KeyedLimiter, Limiter, ManualClock, Policy, Quota,
     Timestamp,

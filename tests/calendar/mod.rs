@@ -1,15 +1,11 @@
 //! Calendar weeks, months and years in every kind of limiter that takes a policy: exact times, the clock that they
 //! need, and the policies that are refused.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-#[path = "../common/mod.rs"]
-mod common;
 mod windows;
 
 use std::time::Duration;
 
-use common::policy;
+use crate::common::policy;
 use tollgate::{
     BuildError, CalendarUnit, ChangeError, Changing, Clock, KeyedLimiter, Limiter, ManualClock,
     Policy, Quota, SketchLimiter, SketchSize, Timestamp, Weekday,

@@ -1,11 +1,6 @@
 //! Snapshots: a restored limiter decides as the original would, a wrong file is refused as a whole, and a snapshot that
 //! is taken in full traffic loses no earlier charge.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-#[path = "../common/mod.rs"]
-mod common;
-
 mod clocks;
 mod file;
 mod golden;

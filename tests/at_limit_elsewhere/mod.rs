@@ -1,15 +1,11 @@
 //! The options for what happens at the limit also work in everything that uses a limit: requests under several limits,
 //! reservations, leases, snapshots, and late requests. `crates/elastic/tests/at_limit.rs` tests elastic limits.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-#[path = "../common/mod.rs"]
-mod common;
 mod restart;
 
 use std::time::Duration;
 
-use common::policy;
+use crate::common::policy;
 use tollgate::{
     Decision, Denial, DenialReason, Entry, KeyedLimiter, Limiter, ManualClock, Quota, Timestamp,
     check_all,

@@ -1,14 +1,10 @@
 //! The verbs other than check and peek, on limits of every kind.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-#[path = "../common/mod.rs"]
-mod common;
 mod windows;
 
 use std::time::Duration;
 
-use common::{each, policy};
+use crate::common::{each, policy};
 use tollgate::{DenialReason, Entry, KeyedLimiter, Limiter, ManualClock, Timestamp};
 
 const WINDOWS: [&str; 7] = [

@@ -4,8 +4,6 @@
 //! with `reference`. `bound` checks every interval of the admissions, with times in any order. The other modules check
 //! single promises with exact values.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
 mod bound;
 mod carried;
 mod given_back;

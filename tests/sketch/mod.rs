@@ -1,17 +1,13 @@
 //! A sketch never gives a key more than its quota, refuses no larger share of requests than it says, and keeps the size
 //! with which it was built.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
 mod build;
-#[path = "../common/mod.rs"]
-mod common;
 mod verbs;
 
 use std::time::Duration;
 
+use crate::common::policy;
 use ahash::RandomState;
-use common::policy;
 use tollgate::{ManualClock, Policy, SketchLimiter, SketchSize, Timestamp};
 
 /// The number of keys that ask in one burst.

@@ -23,10 +23,6 @@
 //!
 //! Two rows have no test, because they hold by construction. Row 24 is about 32-bit builds: all arithmetic is in u64
 //! and u128. Row 33 is about leap seconds: clocks are monotonic, and the wall clock is read once.
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-#[path = "../common/mod.rs"]
-mod common;
 
 mod arithmetic;
 mod at_limit;

@@ -1,9 +1,5 @@
 //! Keys for which a table has no cell: they are decided in the spill, are never admitted above their bound, and keep
 //! their whole debt when they get a cell.
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-#[path = "../common/mod.rs"]
-mod common;
 
 mod crowd;
 mod flood;

@@ -1,15 +1,11 @@
 //! Giving back: whatever comes between a charge and its refund or cancellation, the admitted units less those given
 //! back keep the bound. This holds even if a refund and an equal charge have restored the bits that a reservation left.
 
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-#[path = "../common/mod.rs"]
-mod common;
 mod uncharge;
 
 use std::time::Duration;
 
-use common::{clock, each, on, policy};
+use crate::common::{clock, each, on, policy};
 use tollgate::{Entry, KeyedLimiter, Limiter, ManualClock, Timestamp, check_all};
 
 const KEY: u64 = 7;
