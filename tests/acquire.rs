@@ -27,23 +27,6 @@ fn limiter(quota: Quota) -> (Limiter, ManualClock) {
 }
 
 #[test]
-fn requests_leave_at_the_rate() {
-    let (limiter, clock) = limiter(Quota::per_second(4).burst(2));
-    let start = clock.now();
-    // The sleep of this test advances the clock.
-    let advance = |wait| {
-        clock.advance(wait);
-        ready(())
-    };
-    let mut left_at = Vec::new();
-    for _ in 0..6 {
-        assert!(matches!(poll(limiter.entry().acquire(1, LONG, advance)), Poll::Ready(Ok(_))));
-        left_at.push((clock.now().as_nanos() - start.as_nanos()) / 1_000_000);
-    }
-    assert_eq!(left_at, [0, 0, 250, 500, 750, 1_000]);
-}
-
-#[test]
 fn the_last_waiter_gives_its_place_back_when_it_gives_up() {
     let (limiter, _) = limiter(Quota::per_second(1));
     let keyed =

@@ -37,22 +37,6 @@ fn a_decision_answers_what_it_was_told() {
 }
 
 #[test]
-fn a_penalty_is_told_as_one() {
-    let ten_minutes = Duration::from_secs(600);
-    let told = DecisionSummary {
-        denied: Some(DenialReason::Penalty),
-        remaining: 0,
-        retry_after: Some(ten_minutes),
-        reset_after: ten_minutes,
-        ..ADMITTED
-    };
-    let denial = Decision::from(told).into_result().unwrap_err();
-    assert_eq!(denial.reason(), DenialReason::Penalty);
-    assert_eq!((denial.retry_after(), denial.reset_after()), (Some(ten_minutes), ten_minutes));
-    assert_eq!((denial.limit(), denial.remaining()), (10, 0));
-}
-
-#[test]
 fn no_limiter_gives_back_what_was_charged_elsewhere() {
     let elsewhere = || Decision::from(ADMITTED).into_result().unwrap();
     let limiter = Limiter::new(Quota::per_hour(10));

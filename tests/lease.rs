@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::common::policy;
 use tollgate::{DenialReason, KeyedLimiter, Limiter, ManualClock, Quota, Timestamp};
 
 fn limiter(quota: Quota) -> (Limiter, ManualClock) {
@@ -98,20 +97,4 @@ fn a_key_of_a_table_is_leased_as_any_limit_is() {
     let mut lease = limiter.entry("alice").lease(4).unwrap();
     assert_eq!((0..20).filter(|_| lease.check().is_ok()).count(), 9);
     assert_eq!((left("alice"), left("bob")), (0, 10));
-}
-
-#[test]
-fn a_window_gives_back_while_it_is_the_one_that_was_charged() {
-    for text in ["fixed-window 10/m", "sliding-window 10/m exact", "segmented-window 10/m x2"] {
-        let clock = ManualClock::new();
-        let limiter = Limiter::builder(policy(text)).clock(clock.clone()).build();
-        drop(limiter.entry().lease(4).unwrap());
-        assert_eq!(limiter.entry().peek(1).remaining(), 10, "{text}");
-        let lease = limiter.entry().lease(4).unwrap();
-        clock.advance(Duration::from_secs(60));
-        assert!(limiter.check().is_allowed());
-        let left = limiter.entry().peek(1).remaining();
-        drop(lease);
-        assert_eq!(limiter.entry().peek(1).remaining(), left, "{text}");
-    }
 }

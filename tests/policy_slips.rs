@@ -39,52 +39,6 @@ fn every_slip_is_named_with_what_would_be_right() {
             ),
         ),
         (
-            "10 per fortnight",
-            "period \"fortnight\" is not understood; write a number and one of ns us ms s m h d w, as in 250ms, 10s, \
-             15m, 3h or d",
-        ),
-        (
-            "10 per",
-            "period \"\" is not understood; write a number and one of ns us ms s m h d w, as in 250ms, 10s, 15m, 3h \
-             or d",
-        ),
-        (
-            "gcra ten/s",
-            "count \"ten\" is not understood; write a number in digits, as in 10000, 10_000 or 10k",
-        ),
-        (
-            "gcra -1/s",
-            "count \"-1\" is not understood; write a number in digits, as in 10000, 10_000 or 10k",
-        ),
-        (
-            "gcra 1e3/s",
-            "count \"1e3\" is not understood; write a number in digits, as in 10000, 10_000 or 10k",
-        ),
-        (
-            "1-000/s",
-            "count \"1-000\" is not understood; write a number in digits, as in 10000, 10_000 or 10k",
-        ),
-        (
-            "1__000/s",
-            "count \"1__000\" is not understood; write a number in digits, as in 10000, 10_000 or 10k",
-        ),
-        (
-            "1,5/s",
-            "count \"1,5\" is not understood; write a number in digits, as in 10000, 10_000 or 10k",
-        ),
-        (
-            "1m/day",
-            "count \"1m\" is not understood; write a number in digits, as in 10000, 10_000 or 10k",
-        ),
-        (
-            ".5/s",
-            "count \".5\" is not understood; write a number in digits, as in 10000, 10_000 or 10k",
-        ),
-        (
-            "5r/s",
-            "count \"5r\" is not understood; write a number in digits, as in 10000, 10_000 or 10k",
-        ),
-        (
             "10 million per day",
             "\"million\" behind the count is not understood; leave it out, or write requests",
         ),
@@ -108,26 +62,6 @@ fn every_slip_is_named_with_what_would_be_right() {
         ("10/s burst 2.5", "burst \"2.5\" is not a whole number, as in 10000"),
         ("18446744073709551616/s", "count 18446744073709551616 is above 18446744073709551615"),
         ("18446744073709552k/s", "count 18446744073709552k is above 18446744073709551615"),
-        (
-            "10/60",
-            "period \"60\" is not understood; write a number and one of ns us ms s m h d w, as in 250ms, 10s, 15m, 3h or d",
-        ),
-        (
-            "10/1h30",
-            "period \"1h30\" is not understood; write a number and one of ns us ms s m h d w, as in 250ms, 10s, 15m, 3h or d",
-        ),
-        (
-            "10/1m1h",
-            "period \"1m1h\" is not understood; write a number and one of ns us ms s m h d w, as in 250ms, 10s, 15m, 3h or d",
-        ),
-        (
-            "10/1hm",
-            "period \"1hm\" is not understood; write a number and one of ns us ms s m h d w, as in 250ms, 10s, 15m, 3h or d",
-        ),
-        (
-            "10/ms",
-            "period \"ms\" is not understood; write a number and one of ns us ms s m h d w, as in 250ms, 10s, 15m, 3h or d",
-        ),
         ("10/0.5ns", "period \"0.5ns\" is not a whole number of nanoseconds; write it in ns"),
         (
             "10/585y",
@@ -222,10 +156,6 @@ fn every_slip_is_named_with_what_would_be_right() {
             "10/m bursts 5",
             "gcra has no option \"bursts\" (did you mean \"burst\"?); it takes only burst <n>",
         ),
-        (
-            "10,000/m",
-            "count \"10,000\" is not understood; write a number in digits, as in 10000, 10_000 or 10k",
-        ),
         ("sliding-log 100", "\"100\" has no period; write <count>/<period>, as in 100/s"),
         ("log 0/m", "count 0 would admit nothing; it must be at least 1"),
         ("log 1/0s", "period 0 would be an infinite rate; it must be at least 1ns"),
@@ -287,10 +217,6 @@ fn every_slip_is_named_with_what_would_be_right() {
             "calendar-month 10/30d",
             "calendar-month takes a count per month, as in 10000/month, not \"10/30d\"",
         ),
-        (
-            "calendar-month ten",
-            "count \"ten\" is not understood; write a number in digits, as in 10000, 10_000 or 10k",
-        ),
         ("calendar-month 0", "count 0 would admit nothing; it must be at least 1"),
         (
             "calendar-month 10 strict",
@@ -339,11 +265,6 @@ fn every_slip_is_named_with_what_would_be_right() {
             "a window has no longest wait for denied requests: its count stops at the limit; \
              write count-denied alone, or use gcra",
         ),
-        (
-            "10/m count-denied 30",
-            "wait of count-denied \"30\" is not understood; write a number and one of ns us ms s m h d w, \
-             as in 250ms, 10s, 15m, 3h or d",
-        ),
         ("10/m count-denied count-denied", "count-denied is given twice"),
         (
             "10/m penalty",
@@ -360,10 +281,6 @@ fn every_slip_is_named_with_what_would_be_right() {
         (
             "10/m penalty 10m after",
             "penalty 10m after needs a number of denials, as in penalty 10m after 3",
-        ),
-        (
-            "10/m penalty 10m after three",
-            "the number of denials \"three\" is not understood; write a number in digits, as in 10000, 10_000 or 10k",
         ),
         (
             "10/m penalty 10m after 4294967296",
@@ -388,6 +305,37 @@ fn every_slip_is_named_with_what_would_be_right() {
     for (text, reason) in slips {
         let error = text.parse::<Policy>().expect_err(text);
         assert_eq!(error.to_string(), format!("in policy {text:?}: {reason}"));
+    }
+}
+
+#[test]
+fn a_number_or_period_that_is_not_understood_is_told_with_what_would_be() {
+    let number = "write a number in digits, as in 10000, 10_000 or 10k";
+    let period = "write a number and one of ns us ms s m h d w, as in 250ms, 10s, 15m, 3h or d";
+    for (text, found, accepted) in [
+        ("10 per fortnight", r#"period "fortnight""#, period),
+        ("10 per", r#"period """#, period),
+        ("gcra ten/s", r#"count "ten""#, number),
+        ("gcra -1/s", r#"count "-1""#, number),
+        ("gcra 1e3/s", r#"count "1e3""#, number),
+        ("1-000/s", r#"count "1-000""#, number),
+        ("1__000/s", r#"count "1__000""#, number),
+        ("1,5/s", r#"count "1,5""#, number),
+        ("1m/day", r#"count "1m""#, number),
+        (".5/s", r#"count ".5""#, number),
+        ("5r/s", r#"count "5r""#, number),
+        ("10/60", r#"period "60""#, period),
+        ("10/1h30", r#"period "1h30""#, period),
+        ("10/1m1h", r#"period "1m1h""#, period),
+        ("10/1hm", r#"period "1hm""#, period),
+        ("10/ms", r#"period "ms""#, period),
+        ("10,000/m", r#"count "10,000""#, number),
+        ("calendar-month ten", r#"count "ten""#, number),
+        ("10/m count-denied 30", r#"wait of count-denied "30""#, period),
+        ("10/m penalty 10m after three", r#"the number of denials "three""#, number),
+    ] {
+        let error = text.parse::<Policy>().expect_err(text).to_string();
+        assert_eq!(error, format!("in policy {text:?}: {found} is not understood; {accepted}"));
     }
 }
 

@@ -5,18 +5,19 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use tollgate::{Decision, DenialReason, KeyedLimiter, Limiter, ManualClock, Timestamp};
+use tollgate::{Decision, DenialReason, Limiter, ManualClock, Timestamp};
 
 use crate::bound::excess;
 use crate::common::policy;
 use crate::gcra::audit_gcra;
+use crate::limits::{direct, keyed};
 use crate::run::{Admission, Random, rounds, run};
 
 /// A policy that admits 105 units at once and 100,000 per second. 100 of the 105 are within its named limit.
 const SOFT: &str = "gcra 100000/s burst 100 soft 5%";
 
 /// Audits the bound of `gcra`, with the softened burst instead of the burst.
-fn audit_soft(fresh: impl Fn() -> Box<dyn Fn(u64, u64, u64) -> Decision + Sync>) {
+fn audit_soft<C: Fn(u64, u64, u64) -> Decision + Sync>(fresh: impl Fn() -> C) {
     let request = |random: &mut Random, n: u64| {
         (7, 1_000_000_000 + n * 1_000 + random.below(2_000_000), random.below(3) + 1)
     };
@@ -44,19 +45,8 @@ fn audit_soft(fresh: impl Fn() -> Box<dyn Fn(u64, u64, u64) -> Decision + Sync>)
 
 #[test]
 fn a_soft_limit_never_exceeds_the_softened_bound_in_any_interval() {
-    audit_soft(|| {
-        let limiter = Limiter::builder(policy(SOFT)).clock(ManualClock::new()).build();
-        Box::new(move |_, now_ns, cost| {
-            limiter.entry().at(Timestamp::from_nanos(now_ns)).check_n(cost)
-        })
-    });
-    audit_soft(|| {
-        let table =
-            KeyedLimiter::builder(policy(SOFT)).clock(ManualClock::new()).build(10).unwrap();
-        Box::new(move |key, now_ns, cost| {
-            table.entry(&key).at(Timestamp::from_nanos(now_ns)).check_n(cost)
-        })
-    });
+    audit_soft(|| direct(SOFT));
+    audit_soft(|| keyed(SOFT, 10));
 }
 
 #[test]
@@ -67,18 +57,7 @@ fn counting_denials_admits_no_more_than_the_limit_alone() {
         (random.below(40), now_ns, random.below(3) + 1)
     };
     let text = "gcra 10000/s burst 100 count-denied 5ms";
-    audit_gcra(
-        text,
-        1,
-        || {
-            let table =
-                KeyedLimiter::builder(policy(text)).clock(ManualClock::new()).build(100).unwrap();
-            Box::new(move |key, now_ns, cost| {
-                table.entry(&key).at(Timestamp::from_nanos(now_ns)).check_n(cost)
-            })
-        },
-        request,
-    );
+    audit_gcra(text, 1, || keyed(text, 100), request);
 }
 
 /// Two units a second, with a penalty of ten seconds after three denials in a row.
@@ -151,11 +130,8 @@ fn every_other_phase(admissions: &[Admission]) {
 #[test]
 fn no_request_is_admitted_during_a_penalty_and_every_request_after_it() {
     rounds(|count| {
-        let limiter = Limiter::builder(policy(PENALTY)).clock(ManualClock::new()).build();
         let begun = Begun::default();
-        let check =
-            |_, now_ns, cost| limiter.entry().at(Timestamp::from_nanos(now_ns)).check_n(cost);
-        let mut admissions = run(count, IN_STEP, request(1), noted(check, &begun));
+        let mut admissions = run(count, IN_STEP, request(1), noted(direct(PENALTY), &begun));
         every_other_phase(&admissions);
         // In each of the remaining phases the whole burst is admitted before the third denial.
         let phases = (count / 4).div_ceil(IN_STEP).div_ceil(2);
@@ -167,12 +143,9 @@ fn no_request_is_admitted_during_a_penalty_and_every_request_after_it() {
 #[test]
 fn no_key_of_many_is_admitted_during_its_penalty() {
     rounds(|count| {
-        let table =
-            KeyedLimiter::builder(policy(PENALTY)).clock(ManualClock::new()).build(1_000).unwrap();
         let begun = Begun::default();
-        let check =
-            |key, now_ns, cost| table.entry(&key).at(Timestamp::from_nanos(now_ns)).check_n(cost);
-        let mut admissions = run(count, IN_STEP, request(700), noted(check, &begun));
+        let check = noted(keyed(PENALTY, 1_000), &begun);
+        let mut admissions = run(count, IN_STEP, request(700), check);
         outside_of_penalties(&mut admissions, &begun)
     });
 }

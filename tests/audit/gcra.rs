@@ -7,14 +7,15 @@ use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, StripedLimiter, Tim
 
 use crate::bound::excess;
 use crate::common::policy;
+use crate::limits::{direct, keyed};
 use crate::run::{Random, rounds, run};
 
 /// Audits rounds under a policy until enough requests were decided. Each round is checked completely. A limit that is
 /// kept in `words` words may admit up to `words` ticks early.
-pub(crate) fn audit_gcra(
+pub(crate) fn audit_gcra<C: Fn(u64, u64, u64) -> Decision + Sync>(
     text: &str,
     words: i128,
-    fresh: impl Fn() -> Box<dyn Fn(u64, u64, u64) -> Decision + Sync>,
+    fresh: impl Fn() -> C,
     request: impl Fn(&mut Random, u64) -> (u64, u64, u64) + Sync + Copy,
 ) {
     let quota = policy(text).quota();
@@ -39,29 +40,8 @@ fn one_key_never_exceeds_the_bound_in_any_interval() {
         (7, now_ns.saturating_sub(late_ns), random.below(3) + 1)
     };
     let text = "gcra 100000/s burst 50";
-    audit_gcra(
-        text,
-        1,
-        || {
-            let limiter = Limiter::builder(policy(text)).clock(ManualClock::new()).build();
-            Box::new(move |_, now_ns, cost| {
-                limiter.entry().at(Timestamp::from_nanos(now_ns)).check_n(cost)
-            })
-        },
-        request,
-    );
-    audit_gcra(
-        text,
-        1,
-        || {
-            let table =
-                KeyedLimiter::builder(policy(text)).clock(ManualClock::new()).build(10).unwrap();
-            Box::new(move |key, now_ns, cost| {
-                table.entry(&key).at(Timestamp::from_nanos(now_ns)).check_n(cost)
-            })
-        },
-        request,
-    );
+    audit_gcra(text, 1, || direct(text), request);
+    audit_gcra(text, 1, || keyed(text, 10), request);
 }
 
 #[test]
@@ -78,9 +58,9 @@ fn stripes_never_exceed_the_bound_in_any_interval() {
                 .clock(clock)
                 .build()
                 .unwrap();
-            Box::new(move |_, now_ns, cost| {
+            move |_: u64, now_ns: u64, cost: u64| {
                 limiter.entry().at(Timestamp::from_nanos(now_ns)).check_n(cost)
-            })
+            }
         },
         |random, n| (7, 1_000_000_000 + n * 1_000 + random.below(2_000_000), random.below(3) + 1),
     );
@@ -92,15 +72,7 @@ fn many_keys_never_exceed_the_bound_in_any_interval() {
     audit_gcra(
         text,
         1,
-        || {
-            let table = KeyedLimiter::builder(policy(text))
-                .clock(ManualClock::new())
-                .build(10_000)
-                .unwrap();
-            Box::new(move |key, now_ns, cost| {
-                table.entry(&key).at(Timestamp::from_nanos(now_ns)).check_n(cost)
-            })
-        },
+        || keyed(text, 10_000),
         |random, n| (random.below(5_000), n * 3_000 + random.below(1_000_000), 1),
     );
 }
@@ -119,9 +91,9 @@ fn a_storm_of_reclaims_never_exceeds_the_bound_in_any_interval() {
             // The four threads together ask for more than a burst at once, and then a spill does not keep the bound:
             // see `spill`.
             let table = table.when_full(WhenFull::Deny).unwrap();
-            Box::new(move |key, now_ns, cost| {
+            move |key: u64, now_ns: u64, cost: u64| {
                 table.entry(&key).at(Timestamp::from_nanos(now_ns)).check_n(cost)
-            })
+            }
         },
         |random, n| {
             let leap_ns = n / 50_000 * 100_000_000_000;

@@ -8,27 +8,10 @@ use std::time::Duration;
 
 use tollgate::{KeyedLimiter, Limiter, ManualClock, Policy, Quota, Timestamp};
 
-use crate::run::{Admission, Random, rounds, run};
+use crate::run::{Random, rounds, run};
+use crate::windows::max_within;
 
 const WINDOW_NS: u64 = 1_000_000;
-
-/// The most units of one key that were admitted in any half-open interval of a window's length.
-fn max_in_any_window(admissions: &mut [Admission]) -> u64 {
-    admissions.sort_unstable();
-    let mut most = 0;
-    for of_key in admissions.chunk_by(|a, b| a.key == b.key) {
-        let (mut first, mut units) = (0, 0);
-        for admission in of_key {
-            units += admission.cost;
-            while of_key[first].now_ns + WINDOW_NS <= admission.now_ns {
-                units -= of_key[first].cost;
-                first += 1;
-            }
-            most = most.max(units);
-        }
-    }
-    most
-}
 
 fn quota(limit: u64) -> Quota {
     Quota::per(limit, Duration::from_nanos(WINDOW_NS))
@@ -55,7 +38,7 @@ fn audit_one(limit: u64) {
         let log = one(limit);
         let check = |_, now_ns, cost| log.entry().at(Timestamp::from_nanos(now_ns)).check_n(cost);
         let mut admissions = run(count, u64::MAX, request, check);
-        let most = max_in_any_window(&mut admissions);
+        let most = max_within(&mut admissions, WINDOW_NS);
         assert!((limit * 9 / 10..=limit).contains(&most), "{most} of {limit}");
         admissions.len()
     });
@@ -84,7 +67,7 @@ fn audit_keyed(keys: u64, capacity: usize, step_ns: u64) {
             (random.below(keys), now_ns - late_ns, random.below(3) + 1)
         };
         let mut admissions = run(count, u64::MAX, request, check);
-        let most = max_in_any_window(&mut admissions);
+        let most = max_within(&mut admissions, WINDOW_NS);
         assert!(most <= LIMIT, "{most}");
         admissions.len()
     });
@@ -125,7 +108,7 @@ fn a_log_that_loses_units_is_caught() {
     let is_caught = |_| {
         let torn = Torn { times: (0..12).map(|_| AtomicU64::new(0)).collect() };
         let check = |_, now_ns, _| if torn.check(now_ns) { allowed() } else { denied() };
-        max_in_any_window(&mut run(400_000, u64::MAX, request, check)) > 12
+        max_within(&mut run(400_000, u64::MAX, request, check), WINDOW_NS) > 12
     };
     assert!((0..50).any(is_caught));
 }

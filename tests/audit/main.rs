@@ -35,6 +35,7 @@ mod chain;
 mod change;
 mod gcra;
 mod lease;
+mod limits;
 mod log;
 mod log_change;
 mod run;

@@ -36,7 +36,7 @@ fn a_hot_key_of_a_sketch_never_exceeds_the_bound_in_any_interval() {
     audit_gcra(
         text,
         1,
-        || Box::new(sketch(text, 4, 100)),
+        || sketch(text, 4, 100),
         |random, n| {
             let late_ns = if random.below(100) == 0 { 50_000_000 } else { 0 };
             let now_ns = 1_000_000_000 + n * 1_000 + random.below(2_000_000);
@@ -52,7 +52,7 @@ fn keys_that_share_all_their_cells_never_exceed_the_bound_in_any_interval() {
     audit_gcra(
         text,
         1,
-        || Box::new(sketch(text, 2, 8)),
+        || sketch(text, 2, 8),
         |random, n| (random.below(200), n * 20_000 + random.below(3_000_000), random.below(3) + 1),
     );
 }
@@ -63,7 +63,7 @@ fn many_keys_of_a_sketch_never_exceed_the_bound_in_any_interval() {
     audit_gcra(
         text,
         1,
-        || Box::new(sketch(text, 3, 5_000)),
+        || sketch(text, 3, 5_000),
         |random, n| (random.below(5_000), n * 3_000 + random.below(1_000_000), 1),
     );
 }
@@ -88,12 +88,7 @@ fn windows_of_a_sketch_admit_no_more_than_their_bound() {
 fn a_sketch_that_grants_one_unit_more_is_caught() {
     let caught = std::panic::catch_unwind(|| {
         let request = |random: &mut Random, n: u64| (random.below(4), n * 1_000, 1);
-        audit_gcra(
-            "gcra 100/s burst 15",
-            1,
-            || Box::new(sketch("gcra 100/s burst 16", 3, 100)),
-            request,
-        );
+        audit_gcra("gcra 100/s burst 15", 1, || sketch("gcra 100/s burst 16", 3, 100), request);
     });
     assert!(caught.is_err());
 }

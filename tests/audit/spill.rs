@@ -28,7 +28,7 @@ fn keys_between_cells_and_the_spill_never_exceed_the_bound_in_any_interval() {
     audit_gcra(
         text,
         1,
-        || Box::new(check(table(text, 20))),
+        || check(table(text, 20)),
         |random, n| {
             let leap_ns = n / 50_000 * 100_000_000_000;
             let now_ns = leap_ns + n * 80_000 + random.below(3_000_000);

@@ -71,9 +71,9 @@ fn a_limit_that_may_be_changed_never_exceeds_the_bound_in_any_interval() {
                 .changing()
                 .build()
                 .unwrap();
-            Box::new(move |_, now_ns, cost| {
+            move |_: u64, now_ns: u64, cost: u64| {
                 live.entry().at(Timestamp::from_nanos(now_ns)).check_n(cost)
-            })
+            }
         },
         |random, n| (7, 1_000_000_000 + n * 1_000 + random.below(2_000_000), random.below(3) + 1),
     );

@@ -5,9 +5,7 @@
 //! The threads enter each window together, so that no request is late for its window. The promise for late requests is
 //! a different one.
 
-use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, Timestamp};
-
-use crate::common::policy;
+use crate::limits::{direct, keyed};
 use crate::run::{Admission, Random, rounds, run};
 
 const WINDOW_NS: u64 = 1_000_000_000;
@@ -21,17 +19,6 @@ pub(crate) const LIMIT: u64 = 100;
 /// A request for one of `keys` keys, at a time within the window that its thread is in.
 pub(crate) fn request(keys: u64) -> impl Fn(&mut Random, u64) -> (u64, u64, u64) + Sync {
     move |random, n| (random.below(keys), n / IN_STEP * WINDOW_NS + random.below(WINDOW_NS), 1)
-}
-
-fn direct(text: &str) -> impl Fn(u64, u64, u64) -> Decision + Sync {
-    let limiter = Limiter::builder(policy(text)).clock(ManualClock::new()).build();
-    move |_, now_ns, cost| limiter.entry().at(Timestamp::from_nanos(now_ns)).check_n(cost)
-}
-
-fn keyed(text: &str, capacity: usize) -> impl Fn(u64, u64, u64) -> Decision + Sync {
-    let table =
-        KeyedLimiter::builder(policy(text)).clock(ManualClock::new()).build(capacity).unwrap();
-    move |key, now_ns, cost| table.entry(&key).at(Timestamp::from_nanos(now_ns)).check_n(cost)
 }
 
 /// Calls `check` with the admitted units of every key in every window of the clock.
@@ -50,7 +37,7 @@ pub(crate) fn max_in_any_window(admissions: &mut [Admission]) -> u64 {
 }
 
 /// The most units of one key that were admitted in any half-open interval of this length.
-fn max_within(admissions: &mut [Admission], length_ns: u64) -> u64 {
+pub(crate) fn max_within(admissions: &mut [Admission], length_ns: u64) -> u64 {
     admissions.sort_unstable();
     let mut most = 0;
     for of_key in admissions.chunk_by(|a, b| a.key == b.key) {
@@ -83,20 +70,21 @@ fn a_fixed_window_admits_its_limit_and_no_more() {
     });
 }
 
-#[test]
-fn fixed_windows_of_many_keys_admit_no_more_than_their_limit() {
+fn audit_fixed(keys: u64, capacity: usize) {
     rounds(|count| {
-        let mut admissions = run(count, IN_STEP, request(150), keyed(FIXED, 1_000));
+        let mut admissions = run(count, IN_STEP, request(keys), keyed(FIXED, capacity));
         in_each_window(&mut admissions, |units| assert!(units <= LIMIT, "{units}"))
     });
 }
 
 #[test]
+fn fixed_windows_of_many_keys_admit_no_more_than_their_limit() {
+    audit_fixed(150, 1_000);
+}
+
+#[test]
 fn fixed_windows_in_a_storm_of_reclaims_admit_no_more_than_their_limit() {
-    rounds(|count| {
-        let mut admissions = run(count, IN_STEP, request(190), keyed(FIXED, 50));
-        in_each_window(&mut admissions, |units| assert!(units <= LIMIT, "{units}"))
-    });
+    audit_fixed(190, 50);
 }
 
 #[test]
@@ -115,10 +103,9 @@ fn a_sliding_window_admits_no_more_than_its_bound_in_any_interval() {
     });
 }
 
-#[test]
-fn sliding_windows_of_many_keys_admit_no_more_than_their_bound() {
+fn audit_sliding(keys: u64, capacity: usize) {
     rounds(|count| {
-        let mut admissions = run(count, IN_STEP, request(150), keyed(SLIDING, 1_000));
+        let mut admissions = run(count, IN_STEP, request(keys), keyed(SLIDING, capacity));
         let most = max_in_any_window(&mut admissions);
         assert!(most < 2 * LIMIT, "{most}");
         admissions.len()
@@ -126,13 +113,13 @@ fn sliding_windows_of_many_keys_admit_no_more_than_their_bound() {
 }
 
 #[test]
+fn sliding_windows_of_many_keys_admit_no_more_than_their_bound() {
+    audit_sliding(150, 1_000);
+}
+
+#[test]
 fn sliding_windows_in_a_storm_of_reclaims_admit_no_more_than_their_bound() {
-    rounds(|count| {
-        let mut admissions = run(count, IN_STEP, request(190), keyed(SLIDING, 50));
-        let most = max_in_any_window(&mut admissions);
-        assert!(most < 2 * LIMIT, "{most}");
-        admissions.len()
-    });
+    audit_sliding(190, 50);
 }
 
 /// A request at the current instant of its thread. Instants are a third of a window apart, and no request is late.

@@ -134,26 +134,6 @@ fn a_change_of_nothing_changes_nothing() {
 }
 
 #[test]
-fn a_window_of_the_same_length_keeps_its_counts() {
-    for kind in ["fixed-window", "sliding-window", "sliding-window strict", "segmented-window"] {
-        let quota = |limit: u64| {
-            let (name, rest) = kind.split_once(' ').unwrap_or((kind, ""));
-            let rest = if name == "segmented-window" { "x4" } else { rest };
-            format!("{name} {limit}/20s {rest}").trim_end().to_owned()
-        };
-        let both = Both::new(&quota(10));
-        assert!(both.check(8, 1_000), "{kind}");
-        both.set(&quota(12), 1_001);
-        assert_eq!(both.left(1_001), 4, "{kind}");
-        assert!(both.check(4, 1_002), "{kind}");
-        both.set(&quota(5), 1_003);
-        assert_eq!(both.left(1_003), 0, "{kind}");
-        assert!(!both.check(1, 1_003), "{kind}");
-        assert_eq!(both.left(1_060), 5, "{kind}");
-    }
-}
-
-#[test]
 fn another_algorithm_takes_over_what_was_used() {
     let quotas = [
         "fixed-window 10/20s",

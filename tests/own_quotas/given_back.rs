@@ -50,18 +50,6 @@ fn after_a_faster_quota_and_back_a_permit_gives_nothing_back() {
 }
 
 #[test]
-fn after_a_slower_quota_and_back_a_permit_gives_nothing_back() {
-    let (limiter, clock) = started(slow());
-    let [slow, fast] = [slow(), fast()].map(|quota| limiter.entry(&7).under(quota).unwrap());
-    let permit = fast.check_n(20).into_result().unwrap();
-    clock.advance(SECOND);
-    assert!(slow.check().is_allowed());
-    clock.advance(SECOND);
-    assert!(fast.check().is_allowed());
-    assert_eq!(fast.refund(permit), 0);
-}
-
-#[test]
 fn what_is_given_back_is_no_more_than_what_was_admitted_whichever_way_the_key_went() {
     for middle in [fast(), quota(20, 1, 40), quota(5, 3_600, 40)] {
         let (limiter, clock) = started(slow());

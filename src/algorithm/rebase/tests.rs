@@ -194,22 +194,6 @@ fn families() -> Vec<[Kernel; 3]> {
 }
 
 #[test]
-fn to_and_fro_at_one_instant_gives_no_more_than_the_largest_limit() {
-    for quotas in families() {
-        let to_and_fro = [0, 2, 0, 1, 0, 1, 2, 0].map(|quota| (1_000, quota));
-        assert_eq!(admitted(&quotas, &to_and_fro), [100, 0, 0, 0, 0, 0, 0, 0], "{quotas:?}");
-    }
-}
-
-#[test]
-fn after_a_change_what_is_left_is_the_new_limit_less_what_was_spent() {
-    for quotas in families() {
-        let steps = [(1_000, 1), (1_000, 2), (1_000, 0), (1_000, 1), (1_000, 0)];
-        assert_eq!(admitted(&quotas, &steps), [10, 0, 90, 0, 0], "{quotas:?}");
-    }
-}
-
-#[test]
 fn under_a_lower_limit_the_wait_is_that_for_one_unit_of_it() {
     for quotas in families() {
         let mut ready = Vec::new();

@@ -65,6 +65,17 @@ fn full_units_send_away_and_wait_for_a_floor_if_that_frees_a_cell() {
     assert!(matches!(choose(&[full[0], behind]), Some(Choice::Follow(1))));
 }
 
+/// A request for one unit at the start of this granule.
+fn ask_at(granule: u64) -> Ask {
+    Ask {
+        now_ns: granule << GRANULE_BITS,
+        cost: 1,
+        charge: true,
+        verb: Verb::Check,
+        quota: QuotaId::tier(0),
+    }
+}
+
 fn offer_of(table: &Table, ask: &Ask) -> Offer {
     let mut reading = Reading::NONE;
     assert!(read_all(table.shard(0), 0, &mut reading), "no other thread is there");
@@ -78,13 +89,7 @@ fn a_shard_whose_floor_is_an_epoch_behind_has_to_advance_first() {
     let layout = Layout::plan(&policy).expect("a layout");
     let (table, epoch) = (Table::new(layout, 1, 10).expect("a table"), layout.division.epoch);
     for (granule, behind) in [(0, false), (9, false), (10 + epoch, false), (11 + epoch, true)] {
-        let ask = Ask {
-            now_ns: granule << GRANULE_BITS,
-            cost: 1,
-            charge: true,
-            verb: Verb::Check,
-            quota: QuotaId::tier(0),
-        };
+        let ask = ask_at(granule);
         let offer = offer_of(&table, &ask);
         assert_eq!(offer.behind, behind, "at granule {granule}");
         let follows = matches!(offer.vacant(), Some(Choice::Follow(0)));
@@ -97,13 +102,7 @@ fn claims_count_as_taken() {
     let policy = "gcra 1/s burst 1".parse().expect("a policy");
     let layout = Layout::plan(&policy).expect("a layout");
     let table = Table::new(layout, 1, 10).expect("a table");
-    let ask = Ask {
-        now_ns: 11 << GRANULE_BITS,
-        cost: 1,
-        charge: true,
-        verb: Verb::Check,
-        quota: QuotaId::tier(0),
-    };
+    let ask = ask_at(11);
     for cell in 0..3 {
         let offer = offer_of(&table, &ask);
         assert_eq!(offer.taken, cell);
