@@ -452,16 +452,20 @@ mod tests {
     use super::*;
     use crate::{RedisLimiter, Settings, Store};
 
+    /// Limiters with these policies, whose store is never there.
+    fn limiters<const COUNT: usize>(policies: [&str; COUNT]) -> [RedisLimiter; COUNT] {
+        let store = Store::open("redis://127.0.0.1:1/").unwrap();
+        policies.map(|policy| {
+            let settings = Settings::new(policy.parse().unwrap()).name(policy);
+            RedisLimiter::new(&store, settings).unwrap()
+        })
+    }
+
     /// The request uses up the whole share. A peek after its charge would say that the cost does not fit, but the
     /// answer must say that the request was admitted.
     #[tokio::test]
     async fn without_the_store_a_request_that_takes_all_of_a_share_is_told_that_it_may_go() {
-        let store = Store::open("redis://127.0.0.1:1/").unwrap();
-        let limiter = |policy: &str| {
-            let settings = Settings::new(policy.parse().unwrap()).name(policy);
-            RedisLimiter::new(&store, settings).unwrap()
-        };
-        let (one, other) = (limiter("10/h"), limiter("20/h"));
+        let [one, other] = limiters(["10/h", "20/h"]);
         let both = async |cost| {
             check_all(&[one.entry("key").cost(cost), other.entry("key").cost(cost)]).await
         };
@@ -475,12 +479,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_limit_on_trial_never_answers_for_the_request() {
-        let store = Store::open("redis://127.0.0.1:1/").unwrap();
-        let limiter = |policy: &str| {
-            let settings = Settings::new(policy.parse().unwrap()).name(policy);
-            RedisLimiter::new(&store, settings).unwrap()
-        };
-        let (trial, tight, wide) = (limiter("1/d"), limiter("2/h"), limiter("9/h"));
+        let [trial, tight, wide] = limiters(["1/d", "2/h", "9/h"]);
         let tried = trial.entry("key").cost(1).in_group(1, Weight::Counts);
         let claims = [tried, tight.entry("key").cost(1), wide.entry("key").cost(1)];
         let mut answers = Vec::new();
@@ -513,9 +512,7 @@ mod tests {
     /// and the wait is the wait for 8.
     #[tokio::test]
     async fn a_limit_that_is_named_twice_is_decided_for_the_sum() {
-        let store = Store::open("redis://127.0.0.1:1/").unwrap();
-        let settings = Settings::new("10/h".parse().unwrap());
-        let limiter = RedisLimiter::new(&store, settings).unwrap();
+        let [limiter] = limiters(["10/h"]);
         assert!(limiter.check_n("key", 3).await.is_allowed());
         let twice = async |cost| check_all(&[limiter.entry("key").cost(cost); 2]).await;
         let reason = |joint: &RedisJointDecision| {
@@ -537,12 +534,7 @@ mod tests {
     /// whole group is over.
     #[tokio::test]
     async fn the_claims_of_a_group_need_not_stand_beside_each_other() {
-        let store = Store::open("redis://127.0.0.1:1/").unwrap();
-        let limiter = |policy: &str| {
-            let settings = Settings::new(policy.parse().unwrap()).name(policy);
-            RedisLimiter::new(&store, settings).unwrap()
-        };
-        let (full, room, other) = (limiter("1/d"), limiter("9/h"), limiter("5/h"));
+        let [full, room, other] = limiters(["1/d", "9/h", "5/h"]);
         let [one, two] = [&full, &room]
             .map(|limit| limit.entry("key").cost(1).in_group(1, Weight::DeniesTogether));
         let claims = [one, other.entry("key").cost(1), two];
@@ -560,12 +552,7 @@ mod tests {
     /// The request fits as soon as one of two groups has room.
     #[tokio::test]
     async fn of_groups_that_deny_together_the_one_with_the_shortest_wait_answers() {
-        let store = Store::open("redis://127.0.0.1:1/").unwrap();
-        let limiter = |policy: &str| {
-            let settings = Settings::new(policy.parse().unwrap()).name(policy);
-            RedisLimiter::new(&store, settings).unwrap()
-        };
-        let (day, hour) = (limiter("1/d"), limiter("1/h"));
+        let [day, hour] = limiters(["1/d", "1/h"]);
         let claims = [&day, &hour].map(|limit| limit.entry("key").cost(1));
         assert!(check_all(&claims).await.is_allowed());
         let together = [0, 1].map(|n| claims[n].in_group(n, Weight::DeniesTogether));

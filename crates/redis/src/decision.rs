@@ -211,10 +211,12 @@ mod tests {
             let decision = RedisDecision::new(told(true), source, 7);
             assert_eq!((decision.source(), decision.is_degraded()), (source, false));
             assert_eq!((decision.fault(), decision.decision().remaining()), (None, 4));
-            let permit = decision.into_result().unwrap();
+            let mut permit = decision.into_result().unwrap();
             assert_eq!((permit.permit().cost(), permit.stamp()), (3, Some(7)));
-            let permit = permit.portion(9).portion(2);
-            assert_eq!((permit.permit().cost(), permit.stamp()), (2, Some(7)));
+            let one = permit.split_off(1);
+            assert_eq!((one.permit().cost(), one.stamp()), (1, Some(7)));
+            let permit = permit.portion(9).portion(1);
+            assert_eq!((permit.permit().cost(), permit.stamp()), (1, Some(7)));
         }
         for source in [Source::Share, Source::Rule] {
             let decision = RedisDecision::degraded(told(true), source, Fault::ReadOnly);

@@ -127,6 +127,11 @@ mod tests {
         locals.of(head.as_bytes(), SharedSettings::of(settings), settings.plan().unwrap(), now_ns)
     }
 
+    fn grant(units: u64, stamp: u64) -> Grant {
+        let beyond = Beyond { remaining: 90, reset_ns: 0 };
+        Grant { units, asked_ns: 0, turns_ns: None, stamp, charged_us: 0, beyond }
+    }
+
     #[test]
     fn a_limit_of_another_policy_gives_back_what_it_holds_and_asks_the_store_again() {
         let (locals, terms) = (Locals::default(), Terms { most: 100, poll_ns: 0, era: 0 });
@@ -141,10 +146,7 @@ mod tests {
             set.with(b"key", 0, turn).unwrap();
         };
         assert!(matches!(take(&local, terms, 5), Spend::Ask(_)));
-        let beyond = Beyond { remaining: 90, reset_ns: 0 };
-        let grant =
-            Grant { units: 10, asked_ns: 0, turns_ns: None, stamp: 7, charged_us: 0, beyond };
-        settle(&local, &|holding| holding.granted(terms, grant, 0));
+        settle(&local, &|holding| holding.granted(terms, grant(10, 7), 0));
         drop(local);
         // The old limiter was dropped, but its units are still there.
         let (local, era) = of(&locals, "a", &settings("110/h"), 0);
@@ -160,8 +162,7 @@ mod tests {
         assert_eq!(local.plan_of(1), Some(settings("110/h").plan().unwrap()));
         // A limiter that still has the old policy also asks the store before it spends units that were charged under
         // the new policy.
-        let grant = Grant { units: 8, stamp: 9, ..grant };
-        settle(&local, &|holding| holding.granted(new, grant, 0));
+        settle(&local, &|holding| holding.granted(new, grant(8, 9), 0));
         let known = |terms| set.look(b"key", |holding| holding.known(terms).remaining);
         assert_eq!([known(new), known(terms)], [Some(98), Some(8)]);
         let Spend::Ask(look) = take(&local, terms, 2) else { panic!("it looks") };
@@ -189,10 +190,7 @@ mod tests {
         let set = local.leases.as_ref().unwrap().set(b"key");
         set.with(b"key", 0, |holding| {
             assert!(matches!(holding.spend(terms, 1, 0, 0), Spend::Ask(_)));
-            let beyond = Beyond { remaining: 90, reset_ns: 0 };
-            let grant =
-                Grant { units: 10, asked_ns: 0, turns_ns: None, stamp: 7, charged_us: 0, beyond };
-            holding.granted(terms, grant, 0);
+            holding.granted(terms, grant(10, 7), 0);
         });
         drop(local);
         let kept = |locals: &Locals| locals.0.lock().unwrap().len();

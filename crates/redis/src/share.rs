@@ -167,7 +167,9 @@ mod tests {
     fn a_share_is_the_limit_by_the_nodes_and_at_least_one_unit() {
         let text = |whole: &str, nodes| policy(whole.parse().unwrap(), nodes).unwrap().to_string();
         assert_eq!(text("100/s burst 20", 4), "gcra 100/4s burst 5");
-        assert_eq!(text("sliding-window 100/m exact", 3), "gcra 100/3m burst 33");
+        for whole in ["sliding-window 100/m exact", "sliding-log 100/m"] {
+            assert_eq!(text(whole, 3), "gcra 100/3m burst 33");
+        }
         assert_eq!(text("2/s", 50), "gcra 2/50s burst 1");
         let error = policy("1/d".parse().unwrap(), u64::MAX).unwrap_err();
         assert!(error.to_string().ends_with("its period is longer than 584 years"), "{error}");

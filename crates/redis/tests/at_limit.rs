@@ -1,8 +1,9 @@
 //! Tests of requests at the limit, on a real server: soft limits in every mode, and the changes that a denial causes in
 //! mode `exact`. The answers must be those of a limiter in one process.
 
+use crate::common::load::MODES;
 use crate::common::server::Server;
-use crate::common::{limiter, store};
+use crate::common::{limiter, started, store};
 use tollgate::{DenialReason, KeyedLimiter, Policy};
 use tollgate_redis::{Mode, check_all};
 
@@ -17,15 +18,14 @@ fn shown(decision: &tollgate::Decision) -> Shown {
 
 #[tokio::test]
 async fn each_mode_tells_of_a_soft_limit_what_one_process_does() {
-    let server = Server::start();
-    let store = store(&server).await;
+    let (_server, store) = started().await;
     for policy in
         ["10/h soft 50%", "fixed-window 10/60d soft 50%", "sliding-window 10/60d soft 50%"]
     {
         let local = KeyedLimiter::<str>::new(policy.parse::<Policy>().unwrap(), 10).unwrap();
         let expected: Vec<Shown> = (0..17).map(|_| shown(&local.check("key"))).collect();
         assert_eq!(expected.iter().filter(|shown| shown.1).count(), 5, "{policy}");
-        for mode in [Mode::Exact, Mode::Leased, Mode::Async] {
+        for mode in MODES {
             let key = format!("{policy} {mode:?}");
             let limiter = limiter(&store, policy, mode, 1);
             for (n, expected) in expected.iter().enumerate() {
@@ -45,8 +45,7 @@ async fn each_mode_tells_of_a_soft_limit_what_one_process_does() {
 
 #[tokio::test]
 async fn several_limits_are_all_soft_or_none() {
-    let server = Server::start();
-    let store = store(&server).await;
+    let (_server, store) = started().await;
     let soft = limiter(&store, "4/h soft 50%", Mode::Exact, 1);
     let ask =
         async |cost| check_all(&[soft.entry("one").cost(cost), soft.entry("other").cost(1)]).await;
@@ -60,35 +59,6 @@ fn denied(decision: &tollgate::Decision) -> Option<(bool, u64)> {
     let denial = decision.denial()?;
     let wait = denial.retry_after()?;
     Some((denial.reason() == DenialReason::Penalty, wait.as_secs().div_ceil(60)))
-}
-
-#[tokio::test]
-async fn denials_count_in_the_store_as_they_do_in_one_process() {
-    let server = Server::start();
-    let nodes = [store(&server).await, store(&server).await];
-    for policy in [
-        "10/d count-denied",
-        "10/d burst 3 count-denied 2h",
-        "fixed-window 10/60d from-first count-denied penalty 90d after 3",
-        "10/d burst 5 penalty 1d after 2 extended",
-    ] {
-        let local = KeyedLimiter::<str>::new(policy.parse::<Policy>().unwrap(), 10).unwrap();
-        let limiters = nodes.each_ref().map(|store| limiter(store, policy, Mode::Exact, 2));
-        for n in 0..20_u64 {
-            let cost = 1 + n % 3;
-            let expected = local.check_n("key", cost);
-            let decision = limiters[usize::from(n % 2 == 0)].check_n(policy, cost).await;
-            assert!(!decision.is_degraded(), "{policy}");
-            let decision = decision.decision();
-            assert_eq!(shown(decision), shown(&expected), "{policy}, request {n}");
-            // The core rounds the waits of windows up to its quanta, which are a minute long here.
-            let (told, expected) = (denied(decision), denied(&expected));
-            let apart = told.map_or(0, |told| told.1).abs_diff(expected.map_or(0, |told| told.1));
-            assert!(apart <= 1, "{policy}, request {n}: {told:?}, {expected:?}");
-            let penalty = |told: Option<(bool, u64)>| told.map(|(penalty, _)| penalty);
-            assert_eq!(penalty(told), penalty(expected), "{policy}, request {n}");
-        }
-    }
 }
 
 /// Waiting requests of one unit are merged only under policies for which a denial changes nothing. This policy counts

@@ -4,9 +4,10 @@
 
 use std::time::{Duration, Instant};
 
+use crate::common::load::MODES;
 use crate::common::proxy::Proxy;
 use crate::common::server::Server;
-use crate::common::{PATIENT, limiter, store};
+use crate::common::{PATIENT, limiter, spend, store, until};
 use tollgate_redis::{Mode, OnError, RedisLimiter, Settings, Source, Store};
 
 /// A unit comes back in six minutes, so no unit comes back while a test runs.
@@ -47,8 +48,7 @@ async fn bad_input_113_a_reply_that_is_lost_is_charged_and_admits_no_request() {
         let server = Server::start();
         let direct = limiter(&store(&server).await, POLICY, Mode::Exact, 1);
         let proxy = Proxy::start(server.port).await;
-        let address = format!("redis://127.0.0.1:{}/", proxy.port);
-        let behind = Store::with(&address, DEADLINE, "test").unwrap();
+        let behind = Store::with(&proxy.address(), DEADLINE, "test").unwrap();
         behind.ready().await;
         let limiter = strict(&behind, mode);
 
@@ -61,12 +61,8 @@ async fn bad_input_113_a_reply_that_is_lost_is_charged_and_admits_no_request() {
 
         proxy.delay(Duration::ZERO);
         proxy.cut(false); // the late reply is lost with its connection
-        let back = async {
-            while limiter.entry("key").peek(1).await.source() != Source::Store {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        tokio::time::timeout(PATIENT, back).await.expect("it does not come back");
+        let is_back = async || limiter.entry("key").peek(1).await.source() == Source::Store;
+        until("the store is back", is_back).await;
         assert_eq!(exhaust(&limiter).await, 100 - lost, "{mode:?}");
         assert_eq!(left(&direct).await, 0, "{mode:?}");
     }
@@ -78,9 +74,7 @@ async fn bad_input_116_limits_that_are_evicted_begin_anew_and_are_reported() {
     let server = Server::start_with(&["--maxmemory-policy", "allkeys-random"]);
     let store = store(&server).await;
     let limiter = limiter(&store, POLICY, Mode::Exact, 1);
-    for _ in 0..100 {
-        assert!(limiter.check("key").await.is_allowed());
-    }
+    spend(&limiter, "key", 100).await;
     assert!(!limiter.check("key").await.is_allowed());
     assert_eq!(store.stats().evicted, 0);
 
@@ -110,16 +104,12 @@ async fn bad_input_121_nodes_that_come_and_go_admit_no_more_than_the_limit() {
     let policy = "fixed-window 1000/h from-first";
     let mut stores = vec![store(&server).await];
     let first = limiter(&stores[0], policy, Mode::Leased, 1);
-    for _ in 0..50 {
-        assert!(first.check("key").await.is_allowed());
-    }
+    spend(&first, "key", 50).await;
     let mut returned = 0;
     for n in 0..20 {
         stores.push(store(&server).await);
         let node = limiter(&stores[1 + n], policy, Mode::Leased, 20);
-        for _ in 0..10 {
-            assert!(node.check("key").await.is_allowed());
-        }
+        spend(&node, "key", 10).await;
         if n % 2 == 0 {
             returned += node.return_leases().await;
         }
@@ -136,7 +126,7 @@ async fn bad_input_121_nodes_that_come_and_go_admit_no_more_than_the_limit() {
 #[tokio::test]
 async fn bad_input_124_without_a_store_a_limit_keeps_to_its_share_or_passes_or_denies() {
     let nowhere = Store::with("redis://127.0.0.1:1/", DEADLINE, "test").unwrap();
-    for mode in [Mode::Exact, Mode::Leased, Mode::Async] {
+    for mode in MODES {
         for (on_error, by, admitted) in [
             (OnError::Local, Source::Share, 25), // of four nodes
             (OnError::Allow, Source::Rule, 200),

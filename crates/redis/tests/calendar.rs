@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
+use crate::common::load::MODES;
 use crate::common::server::Server;
-use crate::common::{nodes, store};
+use crate::common::{nodes, started};
 use tollgate::{Limiter, Policy};
 use tollgate_redis::{Mode, RedisLimiter, Settings};
-
-const MODES: [Mode; 3] = [Mode::Exact, Mode::Leased, Mode::Async];
 
 #[tokio::test]
 async fn nodes_share_a_window_of_the_calendar_and_know_when_it_ends() {
@@ -43,8 +42,7 @@ async fn nodes_share_a_window_of_the_calendar_and_know_when_it_ends() {
 
 #[tokio::test]
 async fn every_verb_knows_months() {
-    let server = Server::start();
-    let store = store(&server).await;
+    let (server, store) = started().await;
     for mode in MODES {
         let settings = Settings::new("calendar-month 10 soft 20%".parse().unwrap());
         let settings = settings.mode(mode).name(format!("{mode:?}"));
@@ -55,11 +53,8 @@ async fn every_verb_knows_months() {
         assert_eq!(limiter.entry("key").charge(9).await, Ok(0), "{mode:?}");
         let taken = limiter.entry("key").take_up_to(9).await.into_result().unwrap();
         assert_eq!((taken.permit().cost(), taken.permit().is_over()), (3, true), "{mode:?}");
-        assert_eq!(
-            limiter.entry("key").charge(9).await,
-            Ok(9),
-            "a month takes what fits: {mode:?}"
-        );
+        // A month takes what fits.
+        assert_eq!(limiter.entry("key").charge(9).await, Ok(9), "{mode:?}");
         let keys: Vec<String> = server.run(&["KEYS", "*"]);
         for key in keys {
             let expires_ms: i64 = server.run(&["PTTL", &key]);

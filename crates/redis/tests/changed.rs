@@ -1,27 +1,20 @@
 //! Tests of a limit whose policy changes, on a real server: spent units stay spent, in every mode.
 
+use crate::common::load::MODES;
 use crate::common::server::Server;
-use crate::common::{named, store};
+use crate::common::{left, named, spend, started, store};
 use tollgate_redis::{Mode, RedisLimiter, Store, check_all};
-
-const MODES: [Mode; 3] = [Mode::Exact, Mode::Leased, Mode::Async];
 
 /// The limit `api`, under the given policy.
 fn api(store: &Store, policy: &str, mode: Mode) -> RedisLimiter {
     named(store, "api", policy, mode)
 }
 
-async fn spend(limiter: &RedisLimiter, requests: u64) {
-    for _ in 0..requests {
-        assert!(limiter.check("key").await.is_allowed());
-    }
-}
-
 /// 92 of 100 units are spent. The rate is so low that no unit comes back while a test runs.
 #[tokio::test]
 async fn a_changed_limit_gives_no_key_a_fresh_quota_in_any_mode() {
     for mode in MODES {
-        for (before, now, left) in [
+        for (before, now, expected) in [
             ("100/h", "110/h", Some(17)),
             ("100/h", "gcra 100/d", Some(7)),
             ("fixed-window 100/d from-first", "fixed-window 110/d from-first", Some(17)),
@@ -32,56 +25,20 @@ async fn a_changed_limit_gives_no_key_a_fresh_quota_in_any_mode() {
             ("100/h", "fixed-window 92/d from-first", None),
         ] {
             for is_replaced in [false, true] {
-                let server = Server::start();
-                let store = store(&server).await;
+                let (_server, store) = started().await;
                 let old = api(&store, before, mode);
-                spend(&old, 92).await;
+                spend(&old, "key", 92).await;
                 // The old limiter still exists in one case, and was dropped in the other.
                 let old = (!is_replaced).then_some(old);
                 let limiter = api(&store, now, mode);
                 let decision = limiter.check("key").await;
                 let found = decision.is_allowed().then(|| decision.decision().remaining());
-                assert_eq!(found, left, "{before} to {now}, {mode:?}, {is_replaced}");
-                let peeked = limiter.entry("key").peek(1).await.decision().remaining();
-                assert_eq!(peeked, left.unwrap_or(0), "{before} to {now}, {mode:?}");
+                assert_eq!(found, expected, "{before} to {now}, {mode:?}, {is_replaced}");
+                let peeked = left(&limiter, "key").await;
+                assert_eq!(peeked, expected.unwrap_or(0), "{before} to {now}, {mode:?}");
                 drop(old);
             }
         }
-    }
-}
-
-/// When a limit is lowered, a node gives back the units that it has in leases, and spends none of them beyond the new
-/// limit.
-#[tokio::test]
-async fn a_lowered_limit_leaves_nothing_in_leases() {
-    let server = Server::start();
-    let store = store(&server).await;
-    let old = api(&store, "100/h", Mode::Leased);
-    spend(&old, 92).await;
-    let limiter = api(&store, "90/h", Mode::Leased);
-    assert_eq!(limiter.entry("key").peek(1).await.decision().remaining(), 0);
-    assert!(!limiter.check("key").await.is_allowed());
-    let exact = api(&store, "90/h", Mode::Exact);
-    assert_eq!(exact.entry("key").peek(1).await.decision().remaining(), 0);
-}
-
-#[tokio::test]
-async fn a_change_that_is_taken_back_forgets_nothing() {
-    let server = Server::start();
-    let store = store(&server).await;
-    for mode in MODES {
-        let first = api(&store, "100/h", mode);
-        spend(&first, 92).await;
-        // The second policy is one that an operator set by mistake. If the old state were not kept, all spent units
-        // above one would be forgiven.
-        let second = api(&store, "fixed-window 1/30d from-first", mode);
-        assert_eq!(second.check_n("key", 9).await.decision().limit(), 1);
-        let _ = second.check("key").await;
-        let third = api(&store, "100/h", mode);
-        let left = third.entry("key").peek(1).await.decision().remaining();
-        assert!((7..=8).contains(&left), "{left} in {mode:?}");
-        assert!(!third.check_n("key", 9).await.is_allowed());
-        server.run::<()>(&["FLUSHALL"]);
     }
 }
 
@@ -110,20 +67,17 @@ async fn nodes_with_the_old_and_the_new_policy_together_admit_no_more_than_the_l
 
 #[tokio::test]
 async fn one_limit_under_two_policies_in_one_request_is_asked_for_the_sum() {
-    let server = Server::start();
-    let store = store(&server).await;
+    let (_server, store) = started().await;
     let [wide, tight] = ["9/h", "5/h"].map(|policy| api(&store, policy, Mode::Exact));
     let joint = check_all(&[wide.entry("key").cost(1), tight.entry("key").cost(5)]).await;
     assert_eq!((joint.is_allowed(), joint.into_joint().denied_by()), (false, Some(1)));
     assert!(check_all(&[wide.entry("key").cost(1), tight.entry("key").cost(4)]).await.is_allowed());
-    assert_eq!(wide.entry("key").peek(1).await.decision().remaining(), 4);
-    assert_eq!(tight.entry("key").peek(1).await.decision().remaining(), 0);
+    assert_eq!((left(&wide, "key").await, left(&tight, "key").await), (4, 0));
 }
 
 #[tokio::test]
 async fn a_key_stores_the_states_of_four_policies_at_most_and_expires() {
-    let server = Server::start();
-    let store = store(&server).await;
+    let (server, store) = started().await;
     for requests in 5..15 {
         let limiter = api(&store, &format!("{requests}/h"), Mode::Exact);
         let _ = limiter.check("key").await;

@@ -5,11 +5,9 @@ use std::time::{Duration, Instant};
 
 use crate::common::cluster::Cluster;
 use crate::common::load::{Load, planned};
-use crate::common::{PATIENT, limiter};
+use crate::common::{PATIENT, admitted, named, store_at, until};
 use tollgate::DenialReason;
-use tollgate_redis::{
-    Fault, Mode, OnError, RedisLimiter, Settings, Source, Store, Weight, check_all,
-};
+use tollgate_redis::{Fault, Mode, RedisLimiter, Settings, Source, Store, Weight, check_all};
 
 /// A limit, and for each node of the cluster a client whose keys are on that node.
 struct World {
@@ -21,15 +19,13 @@ struct World {
 
 async fn world(policy: &str) -> World {
     let cluster = Cluster::start();
-    let store = Store::with(&cluster.address(), PATIENT, "test").unwrap();
+    let store = store_at(&cluster.address()).await;
     let (limit, clients) = (exact(&store, policy, "shop"), cluster.client_on_each());
-    store.ready().await;
     World { cluster, store, limit, clients }
 }
 
 fn exact(store: &Store, policy: &str, name: &str) -> RedisLimiter {
-    let settings = Settings::new(policy.parse().unwrap()).mode(Mode::Exact).keys(100);
-    RedisLimiter::new(store, settings.name(name)).unwrap()
+    named(store, name, policy, Mode::Exact)
 }
 
 async fn left(limiter: &RedisLimiter, key: &str) -> u64 {
@@ -40,19 +36,13 @@ async fn left(limiter: &RedisLimiter, key: &str) -> u64 {
 
 /// Waits until this many units are left. Units that are given back may still be on their way.
 async fn comes_to(limiter: &RedisLimiter, key: &str, units: u64) {
-    let start = Instant::now();
-    while left(limiter, key).await != units {
-        assert!(start.elapsed() < PATIENT, "{} left", left(limiter, key).await);
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    until("the units come back", async || left(limiter, key).await == units).await;
 }
 
 #[tokio::test]
 async fn every_client_is_kept_by_the_node_that_has_its_slot() {
     let World { cluster, store, limit, clients } = world("10/h").await;
-    let other = Store::with(&cluster.address(), PATIENT, "test").unwrap();
-    let twin = exact(&other, "10/h", "shop");
-    other.ready().await;
+    let twin = exact(&store_at(&cluster.address()).await, "10/h", "shop");
     for (n, client) in clients.iter().enumerate() {
         let mut admitted = 0;
         for n in 0..30 {
@@ -64,11 +54,8 @@ async fn every_client_is_kept_by_the_node_that_has_its_slot() {
         let keys: Vec<String> = cluster.servers[n].run(&["KEYS", "test:shop:*"]);
         assert_eq!(keys, [format!("test:shop:{{{client}}}")]);
     }
-    let leased = limiter_of(&store, "leased");
-    let mut admitted = 0;
-    for _ in 0..300 {
-        admitted += u64::from(leased.check(&clients[1]).await.is_allowed());
-    }
+    let leased = named(&store, "leased", "10/h burst 200", Mode::Leased);
+    let admitted = admitted(&leased, &clients[1], 300).await;
     assert!((150..=200).contains(&admitted), "{admitted}");
     assert_eq!(store.stats().faults(Fault::Moved), 0);
 }
@@ -105,11 +92,6 @@ async fn the_keys_of_a_domain_are_on_all_nodes_and_those_of_a_client_on_one() {
     assert!(counts.iter().all(|count| count % 6 == 0), "{counts:?}");
     let calls = store.stats().calls;
     assert!(calls <= 5_000, "{calls}");
-}
-
-fn limiter_of(store: &Store, name: &str) -> RedisLimiter {
-    let settings = Settings::new("10/h burst 200".parse().unwrap()).name(name).keys(100);
-    RedisLimiter::new(store, settings).unwrap()
 }
 
 #[tokio::test]
@@ -198,7 +180,7 @@ async fn units_that_a_later_slot_denies_are_given_back() {
 async fn bad_input_114_a_slot_that_moves_under_load_is_followed_and_the_bound_holds() {
     const WHAT: &str = "Cluster slot move";
     let cluster = tokio::task::block_in_place(Cluster::start);
-    let mut load = Load::ruled(&cluster.address(), OnError::Local).await;
+    let mut load = Load::on(&cluster.address()).await;
     // The limits of the three modes have the same client, so all are in one slot.
     let slot = cluster.slot("hot");
     let mut owner = cluster.first_owner(slot);
@@ -258,10 +240,8 @@ async fn bad_input_108_a_node_that_dies_takes_only_its_own_clients_along() {
     let limit = exact(&store, "1000/h", "many");
     store.ready().await;
     cluster.servers[1].kill();
-    let start = Instant::now();
-    while limit.check(&clients[1]).await.source() != Source::Share {
-        assert!(start.elapsed() < PATIENT);
-    }
+    let is_alone = async || limit.check(&clients[1]).await.source() == Source::Share;
+    until("the node decides alone", is_alone).await;
     // The store decides most of these requests. Some may miss their deadline, since the machine is also busy with other
     // tests.
     let mut by_store = 0;
@@ -283,15 +263,6 @@ async fn bad_input_108_a_node_that_dies_takes_only_its_own_clients_along() {
     assert_eq!(limit.check(&clients[1]).await.source(), Source::Store);
 }
 
-#[tokio::test]
-async fn limits_of_two_clusters_or_servers_are_no_request() {
-    let World { cluster, limit, .. } = world("9/h").await;
-    let other = Store::with(&cluster.address(), PATIENT, "test").unwrap();
-    let foreign = limiter(&other, "9/h", Mode::Exact, 1);
-    let joint = check_all(&[limit.entry("key").cost(1), foreign.entry("key").cost(1)]).await;
-    assert_eq!(joint.fault(), Some(Fault::MixedStores));
-}
-
 /// Bad input 123, in a cluster: a user with only the rights that a cluster requires.
 #[tokio::test]
 async fn bad_input_123_a_user_with_few_rights_is_enough_in_a_cluster() {
@@ -301,19 +272,14 @@ async fn bad_input_123_a_user_with_few_rights_is_enough_in_a_cluster() {
     let words: Vec<&str> = rules.split_whitespace().collect();
     cluster.servers.iter().for_each(|server| server.run::<()>(&words));
     let address = cluster.address().replace("://", "://limiter:secret@");
-    let store = Store::with(&address, PATIENT, "test").unwrap();
-    let limit = exact(&store, "10/h", "shop");
-    tokio::time::timeout(PATIENT, store.ready()).await.expect("no connection");
+    let limit = exact(&store_at(&address).await, "10/h", "shop");
     for client in cluster.client_on_each() {
         assert_eq!(limit.check(client).await.source(), Source::Store);
     }
     let foreign = Store::with(&address, PATIENT, "other").unwrap();
     let _limiter = exact(&foreign, "10/h", "any");
-    let start = Instant::now();
-    while foreign.stats().faults(Fault::Forbidden) == 0 {
-        assert!(start.elapsed() < PATIENT, "nothing was forbidden: {:?}", foreign.stats());
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    let is_forbidden = async || foreign.stats().faults(Fault::Forbidden) > 0;
+    until("something is forbidden", is_forbidden).await;
 }
 
 /// No script can read two slots. So a peek finds the limits that deny, and a second call makes these limits count the

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::proxy::Proxy;
 use crate::common::server::Server;
-use crate::common::{PATIENT, store};
+use crate::common::{PATIENT, left, spend, started, store, store_at};
 use tollgate_redis::{Mode, RedisLimiter, Settings, Source, Store};
 
 /// A unit comes back in six minutes, so no unit comes back while a test runs.
@@ -17,8 +17,7 @@ fn counted(store: &Store, policy: &str, interval: Duration) -> RedisLimiter {
 
 #[tokio::test]
 async fn a_hot_key_is_decided_here_and_the_store_hears_of_it() {
-    let server = Server::start();
-    let store = store(&server).await;
+    let (_server, store) = started().await;
     let limiter = counted(&store, POLICY, Duration::from_millis(50));
     let start = Instant::now();
     let mut admitted = 0;
@@ -34,8 +33,7 @@ async fn a_hot_key_is_decided_here_and_the_store_hears_of_it() {
     // A node that uses the limit alone knows all admitted units.
     assert!(admitted <= 1_000, "{admitted}");
     limiter.return_leases().await;
-    let left = limiter.entry("key").peek(1).await.decision().remaining();
-    assert_eq!(left, 1_000 - admitted);
+    assert_eq!(left(&limiter, "key").await, 1_000 - admitted);
 }
 
 #[tokio::test]
@@ -43,9 +41,7 @@ async fn a_key_that_was_not_asked_for_lately_is_decided_by_the_store() {
     let server = Server::start();
     let (one, other) = (store(&server).await, store(&server).await);
     let [one, other] = [&one, &other].map(|store| counted(store, "5/h", Duration::from_millis(10)));
-    for _ in 0..5 {
-        assert!(one.check("key").await.is_allowed());
-    }
+    spend(&one, "key", 5).await;
     one.return_leases().await;
     let decision = other.check("key").await;
     assert_eq!((decision.source(), decision.is_allowed()), (Source::Store, false));
@@ -72,7 +68,7 @@ async fn three_nodes_learn_of_each_other_and_stop() {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             limiter.return_leases().await;
-            (admitted, limiter.entry("key").peek(1).await.decision().remaining())
+            (admitted, left(&limiter, "key").await)
         }));
     }
     let mut total = 0;
@@ -92,9 +88,7 @@ async fn three_nodes_learn_of_each_other_and_stop() {
 async fn what_a_late_answer_says_is_not_fresh() {
     let server = Server::start();
     let proxy = Proxy::start(server.port).await;
-    let address = format!("redis://127.0.0.1:{}/", proxy.port);
-    let store = Store::with(&address, PATIENT, "test").unwrap();
-    store.ready().await;
+    let store = store_at(&proxy.address()).await;
     let (interval, late) = (Duration::from_millis(100), Duration::from_millis(210));
     let limiter = counted(&store, POLICY, interval);
     let source = async |key: &str| limiter.check(key).await.source();

@@ -4,7 +4,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::common::server::Server;
-use crate::common::store;
+use crate::common::started;
 use tollgate_redis::{EnvoyproxyLimiter, Fault, OnError, Settings, Store};
 
 const YEAR: u64 = 365 * 86_400;
@@ -31,8 +31,7 @@ fn other_writer(server: &Server, key: &str, hits: u64, limit: u64) -> bool {
 
 #[tokio::test]
 async fn a_request_writes_the_key_of_its_window_its_count_and_a_time_to_live() {
-    let server = Server::start();
-    let store = store(&server).await;
+    let (server, store) = started().await;
     for (length, unit_s) in [
         ("s", 1),
         ("m", 60),
@@ -61,8 +60,7 @@ async fn a_request_writes_the_key_of_its_window_its_count_and_a_time_to_live() {
 
 #[tokio::test]
 async fn a_limit_is_shared_with_what_counts_as_envoyproxy_does() {
-    let server = Server::start();
-    let store = store(&server).await;
+    let (server, store) = started().await;
     let limiter = limiter(&store, "fixed-window 10/365d", "");
     let (stem, key) = ("shop_user_alice_", key("shop_user_alice_"));
     let mut admitted = 0;
@@ -83,8 +81,7 @@ async fn a_limit_is_shared_with_what_counts_as_envoyproxy_does() {
 
 #[tokio::test]
 async fn a_question_is_over_the_limit_once_more_than_the_limit_was_used() {
-    let server = Server::start();
-    let store = store(&server).await;
+    let (server, store) = started().await;
     let limiter = limiter(&store, "fixed-window 1000/365d", "");
     let mut told = Vec::new();
     for (hits, is_allowed, left) in [
@@ -109,8 +106,7 @@ async fn a_question_is_over_the_limit_once_more_than_the_limit_was_used() {
 
 #[tokio::test]
 async fn hits_are_given_back_down_to_0_and_a_key_that_is_not_there_is_not_made() {
-    let server = Server::start();
-    let store = store(&server).await;
+    let (server, store) = started().await;
     let limiter = limiter(&store, "fixed-window 10/365d", "");
     assert_eq!(limiter.uncharge("shop_user_alice_", 5).await, Ok(0));
     assert!(!server.run::<bool>(&["EXISTS", &key("shop_user_alice_")]));
@@ -128,8 +124,7 @@ async fn hits_are_given_back_down_to_0_and_a_key_that_is_not_there_is_not_made()
 
 #[tokio::test]
 async fn what_is_no_count_is_a_fault_of_its_key_alone() {
-    let server = Server::start();
-    let store = store(&server).await;
+    let (server, store) = started().await;
     let settings = Settings::new("fixed-window 10/365d".parse().unwrap()).on_error(OnError::Deny);
     let limiter = EnvoyproxyLimiter::new(&store, settings, "").unwrap();
     let _: u64 = server.run(&["LPUSH", &key("shop_user_list_"), "x"]);
@@ -163,8 +158,7 @@ async fn what_is_no_count_is_a_fault_of_its_key_alone() {
 
 #[tokio::test]
 async fn what_the_store_refuses_is_its_fault_and_no_keys() {
-    let server = Server::start();
-    let store = store(&server).await;
+    let (server, store) = started().await;
     let settings = Settings::new("fixed-window 10/365d".parse().unwrap()).on_error(OnError::Deny);
     let limiter = EnvoyproxyLimiter::new(&store, settings, "").unwrap();
     assert!(limiter.check_n("shop_user_alice_", 1).await.is_allowed());
@@ -181,8 +175,7 @@ async fn what_the_store_refuses_is_its_fault_and_no_keys() {
 
 #[tokio::test]
 async fn without_the_store_the_rule_says_what_becomes_of_requests() {
-    let mut server = Server::start();
-    let store = store(&server).await;
+    let (mut server, store) = started().await;
     let of = |on_error| {
         let settings = Settings::new("fixed-window 10/365d".parse().unwrap());
         EnvoyproxyLimiter::new(&store, settings.nodes(2).on_error(on_error), "").unwrap()

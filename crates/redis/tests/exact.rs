@@ -3,17 +3,11 @@
 use std::time::Duration;
 
 use crate::common::server::Server;
-use crate::common::{limiter, named, nodes, store};
+use crate::common::{
+    PATIENT, admitted, degraded_by, left, limiter, named, nodes, started, store, store_at,
+};
 use tollgate::DenialReason;
-use tollgate_redis::{Fault, Mode, RedisLimiter, Source, check_all};
-
-async fn admitted(limiter: &RedisLimiter, key: &str, requests: usize) -> usize {
-    let mut count = 0;
-    for _ in 0..requests {
-        count += usize::from(limiter.check(key).await.is_allowed());
-    }
-    count
-}
+use tollgate_redis::{Fault, Mode, Source, Store, check_all};
 
 #[tokio::test]
 async fn three_nodes_admit_what_one_would() {
@@ -39,26 +33,26 @@ async fn a_decision_tells_what_is_left_and_when_to_return() {
     let never = limiter.check_n("key", 7).await.into_result().unwrap_err();
     assert!(never.reason() == DenialReason::NeverFits && never.retry_after().is_none());
     // Neither a denial nor a peek has charged anything.
-    assert_eq!(limiter.entry("key").peek(1).await.decision().remaining(), 4);
+    assert_eq!(left(&limiter, "key").await, 4);
     assert!(limiter.check_n("key", 0).await.is_allowed());
     assert!(limiter.check_n("key", 4).await.is_allowed());
 }
 
 #[tokio::test]
 async fn a_refund_gives_back_what_was_charged() {
-    let server = Server::start();
-    let store = store(&server).await;
+    let (_server, store) = started().await;
     for policy in [
         "10/h",
         "fixed-window 10/d from-first",
         "sliding-window 10/d exact",
         "segmented-window 10/d x4",
+        "sliding-log 10/d",
     ] {
         let limiter = limiter(&store, policy, Mode::Exact, 1);
         let permit = limiter.check_n(policy, 8).await.into_result().unwrap();
         // Under GCRA a part of the fifth unit has drained, but the number of returned units is rounded up.
         assert_eq!(limiter.entry(policy).refund(permit.portion(5)).await, Ok(5), "{policy}");
-        assert_eq!(limiter.entry(policy).peek(1).await.decision().remaining(), 7, "{policy}");
+        assert_eq!(left(&limiter, policy).await, 7, "{policy}");
         let peeked = limiter.entry(policy).peek(1).await.into_result().unwrap();
         assert_eq!(limiter.entry(policy).refund(peeked).await, Ok(0), "{policy}");
     }
@@ -66,8 +60,7 @@ async fn a_refund_gives_back_what_was_charged() {
 
 #[tokio::test]
 async fn several_limits_are_charged_together_or_not_at_all() {
-    let server = Server::start();
-    let store = store(&server).await;
+    let (_server, store) = started().await;
     let posts = named(&store, "posts", "fixed-window 2/d", Mode::Leased);
     let friends = named(&store, "friends", "150/d", Mode::Leased);
     let both =
@@ -81,13 +74,13 @@ async fn several_limits_are_charged_together_or_not_at_all() {
     assert_eq!((third.is_allowed(), third.fault()), (false, None));
     let denied = third.into_joint().into_result().unwrap_err();
     assert!(denied.index() == 1 && denied.denial().retry_after().is_some());
-    assert_eq!(friends.entry("alice").peek(1).await.decision().remaining(), 148);
+    assert_eq!(left(&friends, "alice").await, 148);
     // A limit that is named twice is charged the sum of both costs.
     let twice = check_all(&[posts.entry("bob").cost(1), posts.entry("bob").cost(2)]).await;
     assert!(!twice.is_allowed());
     let twice = check_all(&[posts.entry("bob").cost(1), posts.entry("bob").cost(1)]).await;
     assert!(twice.is_allowed());
-    assert_eq!(posts.entry("bob").peek(1).await.decision().remaining(), 0);
+    assert_eq!(left(&posts, "bob").await, 0);
 }
 
 #[tokio::test]
@@ -97,13 +90,12 @@ async fn limits_of_two_stores_are_no_request() {
     let limits = [&one, &other].map(|store| limiter(store, "9/h", Mode::Exact, 1));
     let joint = check_all(&[limits[0].entry("key").cost(1), limits[1].entry("key").cost(1)]).await;
     assert_eq!(joint.fault(), Some(Fault::MixedStores));
-    assert_eq!(limits[0].entry("key").peek(1).await.decision().remaining(), 9);
+    assert_eq!(left(&limits[0], "key").await, 9);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_requests_share_calls_and_each_gets_its_own_answer() {
-    let server = Server::start();
-    let store = store(&server).await;
+    let (_server, store) = started().await;
     let limiter = limiter(&store, "10/h burst 500", Mode::Exact, 1);
     let before = store.stats().calls;
     let tasks: Vec<_> = (0..2_000)
@@ -127,8 +119,7 @@ async fn concurrent_requests_share_calls_and_each_gets_its_own_answer() {
 
 #[tokio::test]
 async fn names_and_keys_never_meet() {
-    let server = Server::start();
-    let store = store(&server).await;
+    let (_server, store) = started().await;
     let limits = [("a", "1/h"), ("ab", "1/h"), ("b", "1/d")]
         .map(|(name, policy)| named(&store, name, policy, Mode::Exact));
     for limiter in &limits {
@@ -142,8 +133,7 @@ async fn names_and_keys_never_meet() {
 /// One of the faults of bad input 114: the server has forgotten the script.
 #[tokio::test]
 async fn bad_input_114_a_forgotten_script_is_brought_along_once() {
-    let server = Server::start();
-    let store = store(&server).await;
+    let (server, store) = started().await;
     let limiter = limiter(&store, "10/h", Mode::Exact, 1);
     for n in 0..3 {
         assert_eq!(limiter.check("key").await.decision().remaining(), 9 - n);
@@ -155,18 +145,6 @@ async fn bad_input_114_a_forgotten_script_is_brought_along_once() {
     assert_eq!((stats.reloads, stats.connections), (3, 1));
 }
 
-/// Bad input 115: see also `src/conformance/expiry.rs`.
-#[tokio::test]
-async fn bad_input_115_a_key_of_another_type_counts_as_full_and_is_counted() {
-    let server = Server::start();
-    let store = store(&server).await;
-    let limiter = limiter(&store, "10/h", Mode::Exact, 1);
-    server.run::<u64>(&["LPUSH", "test:default:{key}", "1"]);
-    let decision = limiter.check("key").await;
-    assert_eq!((decision.source(), decision.is_allowed()), (Source::Store, false));
-    assert_eq!(store.stats().broken, 1);
-}
-
 /// Bad input 123: a user with no rights but to run this script on the store's keys.
 #[tokio::test]
 async fn bad_input_123_a_user_with_few_rights_is_enough() {
@@ -174,17 +152,9 @@ async fn bad_input_123_a_user_with_few_rights_is_enough() {
     let rules = "ACL SETUSER limiter on >secret ~test:* -@all +script|load +evalsha +eval +time +get +set +hello +client";
     server.run::<()>(&rules.split(' ').collect::<Vec<_>>());
     let address = format!("redis://limiter:secret@127.0.0.1:{}/", server.port);
-    let store = tollgate_redis::Store::with(&address, crate::common::PATIENT, "test").unwrap();
-    store.ready().await;
-    let limiter = limiter(&store, "10/h", Mode::Exact, 1);
+    let limiter = limiter(&store_at(&address).await, "10/h", Mode::Exact, 1);
     assert_eq!(limiter.check("key").await.source(), Source::Store);
     // The user has no right to other keys, such as those of another prefix.
-    let foreign = tollgate_redis::Store::with(&address, crate::common::PATIENT, "other").unwrap();
-    let refused = async {
-        while foreign.stats().faults(Fault::Forbidden) == 0 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    };
-    tokio::time::timeout(crate::common::PATIENT, refused).await.expect("nothing was forbidden");
-    assert!(foreign.is_degraded());
+    let foreign = Store::with(&address, PATIENT, "other").unwrap();
+    degraded_by(&foreign, &[Fault::Forbidden]).await;
 }

@@ -23,7 +23,7 @@ fn a_run_has_fifty_faults_and_three_of_each_kind() {
 async fn bad_inputs_108_and_111_a_server_that_is_killed_and_comes_back_empty() {
     const WHAT: &str = "kill -9 and restart empty";
     let mut server = Server::start();
-    let mut load = Load::on(server.port).await;
+    let mut load = Load::on(&server.address()).await;
     for _ in 0..planned(WHAT) {
         Load::wait(200).await;
         server.kill();
@@ -41,7 +41,7 @@ async fn bad_inputs_108_and_111_a_server_that_is_killed_and_comes_back_empty() {
 async fn bad_input_109_a_server_that_takes_connections_and_never_answers() {
     const WHAT: &str = "SIGSTOP";
     let server = Server::start();
-    let mut load = Load::on(server.port).await;
+    let mut load = Load::on(&server.address()).await;
     for _ in 0..planned(WHAT) {
         Load::wait(100).await;
         server.signal("-STOP");
@@ -60,7 +60,7 @@ async fn bad_input_110_replies_that_come_too_late_open_the_breaker() {
     const WHAT: &str = "slow proxy";
     let server = Server::start();
     let proxy = Proxy::start(server.port).await;
-    let mut load = Load::on(proxy.port).await;
+    let mut load = Load::on(&proxy.address()).await;
     for n in 0..planned(WHAT) {
         Load::wait(100).await;
         proxy.delay(Duration::from_millis([100, 300, 1_000][usize::try_from(n % 3).unwrap()]));
@@ -79,7 +79,7 @@ async fn bad_input_110_replies_that_come_too_late_open_the_breaker() {
 async fn bad_input_112_a_replica_refuses_until_it_is_promoted() {
     const WHAT: &str = "READONLY and promotion";
     let server = Server::start();
-    let mut load = Load::on(server.port).await;
+    let mut load = Load::on(&server.address()).await;
     for _ in 0..planned(WHAT) {
         Load::wait(100).await;
         server.run::<()>(&["REPLICAOF", "127.0.0.1", "1"]);
@@ -95,7 +95,7 @@ async fn bad_input_112_a_replica_refuses_until_it_is_promoted() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bad_input_114_a_server_without_memory_and_one_that_is_busy() {
     let server = Server::start_with(&["--busy-reply-threshold", "20"]);
-    let mut load = Load::on(server.port).await;
+    let mut load = Load::on(&server.address()).await;
     for _ in 0..planned("OOM") {
         Load::wait(100).await;
         server.run::<()>(&["CONFIG", "SET", "maxmemory", "1"]);
@@ -127,7 +127,7 @@ async fn bad_input_114_a_server_without_memory_and_one_that_is_busy() {
 async fn bad_input_114_scripts_flushed_under_load_cost_no_decision() {
     const WHAT: &str = "SCRIPT FLUSH";
     let server = Server::start();
-    let mut load = Load::on(server.port).await;
+    let mut load = Load::on(&server.address()).await;
     Load::wait(100).await;
     for _ in 0..planned(WHAT) {
         server.run::<()>(&["SCRIPT", "FLUSH"]);
@@ -145,7 +145,7 @@ async fn bad_inputs_119_and_120_a_link_that_flaps_grants_nothing_and_is_not_stor
     let cycles = planned(WHAT);
     let server = Server::start();
     let proxy = Proxy::start(server.port).await;
-    let mut load = Load::on(proxy.port).await;
+    let mut load = Load::on(&proxy.address()).await;
     for n in 0..cycles {
         Load::wait(100).await;
         proxy.cut(n % 2 == 0);

@@ -2,9 +2,10 @@
 //! full limit would have drained. This holds in every mode and for every kind of state. The store counts and logs such
 //! keys.
 
+use crate::common::load::MODES;
 use crate::common::server::Server;
-use crate::common::{limiter, store};
-use tollgate_redis::{Mode, RedisLimiter, Store};
+use crate::common::{left, limiter, named, spend, started, store};
+use tollgate_redis::{Mode, RedisLimiter, Store, check_all};
 
 /// Policies of every kind of state, with windows that do not end while a test runs.
 const POLICIES: [&str; 12] = [
@@ -24,14 +25,12 @@ const POLICIES: [&str; 12] = [
 
 fn modes(policy: &str) -> Vec<Mode> {
     let is_exact = ["count", "penalty", "log"].iter().any(|word| policy.contains(word));
-    if is_exact { vec![Mode::Exact] } else { vec![Mode::Exact, Mode::Leased, Mode::Async] }
+    if is_exact { vec![Mode::Exact] } else { MODES.to_vec() }
 }
 
 /// Spends a few units of a limit. Returns the limit's key and the key's value.
 async fn used(server: &Server, limiter: &RedisLimiter) -> (String, Vec<u8>) {
-    for _ in 0..3 {
-        assert!(limiter.check("key").await.is_allowed());
-    }
+    spend(limiter, "key", 3).await;
     // A peek waits for a lease that is on its way.
     assert!(limiter.entry("key").peek(1).await.is_allowed());
     limiter.return_leases().await;
@@ -93,11 +92,7 @@ async fn is_full(store: &Store, policy: &str, mode: Mode, what: &str) {
     }
     assert!(!limiter.check_n("key", 20).await.is_allowed());
     assert_eq!(store.stats().broken - before, 1, "{policy}, {mode:?}, {what}");
-    assert_eq!(
-        limiter.entry("key").peek(1).await.decision().remaining(),
-        0,
-        "{policy}, {mode:?}, {what}"
-    );
+    assert_eq!(left(&limiter, "key").await, 0, "{policy}, {mode:?}, {what}");
     // This reports all units, so that no report comes after the key was deleted.
     limiter.return_leases().await;
 }
@@ -154,10 +149,8 @@ async fn a_state_that_should_have_expired_counts_as_full() {
         };
         tokio::time::sleep(std::time::Duration::from_millis(1_250)).await;
         let store = store(&server).await;
-        assert!(
-            !limiter(&store, policy, Mode::Exact, 1).check("key").await.is_allowed(),
-            "{policy}"
-        );
+        let limiter = limiter(&store, policy, Mode::Exact, 1);
+        assert!(!limiter.check("key").await.is_allowed(), "{policy}");
         assert_eq!(store.stats().broken, 1, "{policy}");
         assert!(server.run::<i64>(&["PTTL", &key]) > 0);
         server.run::<()>(&["FLUSHALL"]);
@@ -166,16 +159,11 @@ async fn a_state_that_should_have_expired_counts_as_full() {
 
 #[tokio::test]
 async fn under_several_limits_and_when_given_back_it_is_counted_too() {
-    let server = Server::start();
-    let store = store(&server).await;
-    let [one, other] =
-        [("one", "gcra 50/30d"), ("other", "fixed-window 50/365d")].map(|(name, policy)| {
-            let settings = tollgate_redis::Settings::new(policy.parse().unwrap()).name(name);
-            RedisLimiter::new(&store, settings).unwrap()
-        });
+    let (server, store) = started().await;
+    let [one, other] = [("one", "gcra 50/30d"), ("other", "fixed-window 50/365d")]
+        .map(|(name, policy)| named(&store, name, policy, Mode::Leased));
     server.run::<()>(&["SET", "test:one:{key}", "x"]);
-    let joint =
-        tollgate_redis::check_all(&[one.entry("key").cost(1), other.entry("key").cost(1)]).await;
+    let joint = check_all(&[one.entry("key").cost(1), other.entry("key").cost(1)]).await;
     assert_eq!(
         (joint.is_allowed(), joint.into_joint().denied_by(), store.stats().broken),
         (false, Some(0), 1)

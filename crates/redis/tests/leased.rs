@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use crate::common::server::Server;
-use crate::common::{limiter, named, nodes, store};
-use tollgate::DenialReason;
+use crate::common::{left, limiter, named, nodes, spend, started, store, until};
 use tollgate_redis::{Mode, RedisLimiter, Settings, Source, Weight, check_all, peek_all};
 
 /// A unit comes back in six minutes, so no unit comes back while a test runs.
@@ -39,8 +38,7 @@ async fn three_nodes_admit_exactly_the_limit_from_the_start() {
 
 #[tokio::test]
 async fn bad_input_117_a_hot_key_costs_few_calls() {
-    let server = Server::start();
-    let store = store(&server).await;
+    let (_server, store) = started().await;
     let limiter = limiter(&store, POLICY, Mode::Leased, 1);
     assert_eq!(exhaust(&limiter).await, 1_000);
     let stats = store.stats();
@@ -56,8 +54,7 @@ async fn bad_input_117_a_hot_key_costs_few_calls() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_callers_of_a_cold_key_wait_for_one_lease() {
-    let server = Server::start();
-    let store = store(&server).await;
+    let (_server, store) = started().await;
     let limiter = limiter(&store, POLICY, Mode::Leased, 1);
     let tasks: Vec<_> = (0..600)
         .map(|_| {
@@ -78,30 +75,15 @@ async fn many_callers_of_a_cold_key_wait_for_one_lease() {
 async fn units_that_are_returned_can_be_had_by_others() {
     let server = Server::start();
     let nodes = nodes(&server, "fixed-window 1000/d from-first", Mode::Leased, 2).await;
-    for _ in 0..40 {
-        assert!(nodes[0].check("key").await.is_allowed());
-    }
-    assert!(nodes[1].entry("key").peek(1).await.decision().remaining() < 960);
+    spend(&nodes[0], "key", 40).await;
+    assert!(left(&nodes[1], "key").await < 960);
     // A lease that is on its way arrives, and the next call returns it.
-    let all_back = async {
-        while nodes[1].entry("key").peek(1).await.decision().remaining() < 960 {
-            nodes[0].return_leases().await;
-        }
+    let all_back = async || {
+        nodes[0].return_leases().await;
+        left(&nodes[1], "key").await >= 960
     };
-    tokio::time::timeout(crate::common::PATIENT, all_back).await.expect("units are missing");
-    assert_eq!(nodes[1].entry("key").peek(1).await.decision().remaining(), 960);
-}
-
-#[tokio::test]
-async fn a_large_cost_is_leased_as_it_is_and_a_larger_one_never_fits() {
-    let server = Server::start();
-    let limiter = limiter(&store(&server).await, POLICY, Mode::Leased, 4);
-    assert!(limiter.check_n("key", 900).await.is_allowed());
-    let denial = limiter.check_n("key", 200).await.into_result().unwrap_err();
-    assert_ne!(denial.reason(), DenialReason::NeverFits);
-    assert!(limiter.check_n("key", 100).await.is_allowed());
-    let never = limiter.check_n("key", 1_001).await.into_result().unwrap_err();
-    assert_eq!(never.reason(), DenialReason::NeverFits);
+    until("all units are back", all_back).await;
+    assert_eq!(left(&nodes[1], "key").await, 960);
 }
 
 #[tokio::test]
@@ -113,7 +95,7 @@ async fn a_refund_of_leased_units_goes_to_the_store() {
     let limiter = RedisLimiter::new(&store(&server).await, settings).unwrap();
     let permit = limiter.check_n("key", 700).await.into_result().unwrap();
     assert_eq!(limiter.entry("key").refund(permit.portion(600)).await, Ok(600));
-    assert_eq!(limiter.entry("key").peek(1).await.decision().remaining(), 900);
+    assert_eq!(left(&limiter, "key").await, 900);
 }
 
 /// Most of 10,000 units are spent. Of the rest, some are in this node's lease, and the store has less than a sixteenth
@@ -124,9 +106,7 @@ async fn a_cost_that_the_lease_and_the_store_have_together_is_admitted_as_in_mod
         let server = Server::start();
         let limiter = limiter(&store(&server).await, "10000/30d", Mode::Leased, 1);
         // Units are spent quickly, so that leases grow large.
-        for _ in 0..spent {
-            assert!(limiter.check("key").await.is_allowed());
-        }
+        spend(&limiter, "key", spent).await;
         let left = 10_000 - spent;
         let cost = left.min(300);
         assert!(!limiter.check_n("key", left + 1).await.is_allowed());
@@ -138,26 +118,19 @@ async fn a_cost_that_the_lease_and_the_store_have_together_is_admitted_as_in_mod
 /// the store deny them.
 #[tokio::test]
 async fn what_a_node_holds_is_no_reason_to_deny_it_under_several_limits_or_a_place() {
-    let server = Server::start();
-    let store = store(&server).await;
+    let (_server, store) = started().await;
     let [tight, wide] = [("tight", "100/30d"), ("wide", "1000/30d")]
         .map(|(name, policy)| named(&store, name, policy, Mode::Leased));
-    for _ in 0..40 {
-        assert!(tight.check("key").await.is_allowed());
-    }
+    spend(&tight, "key", 40).await;
     let both = [tight.entry("key").cost(60), wide.entry("key").cost(60)];
     assert!(peek_all(&both).await.is_allowed());
-    for _ in 0..2 {
-        assert!(tight.check("key").await.is_allowed());
-    }
+    spend(&tight, "key", 2).await;
     let over = [tight.entry("key").cost(59), wide.entry("key").cost(59)];
     assert!(!check_all(&over).await.is_allowed());
     assert!(tight.check("key").await.is_allowed());
     let wait = tollgate::Wait::at_most(Duration::ZERO);
     assert!(tight.entry("key").acquire(20, wait).await.is_ok());
-    for _ in 0..17 {
-        assert!(tight.check("key").await.is_allowed());
-    }
+    spend(&tight, "key", 17).await;
     let rest = [tight.entry("key").cost(20), wide.entry("key").cost(20)];
     assert!(check_all(&rest).await.is_allowed());
     assert!(!tight.check("key").await.is_allowed());
@@ -171,9 +144,7 @@ async fn a_request_that_a_trial_would_deny_is_charged_once() {
     let [here, there] = [store(&server).await, store(&server).await];
     let of = |store, policy, mode| named(store, policy, policy, mode);
     let (limit, trial) = (of(&here, "1000/30d", Mode::Exact), of(&here, "100/30d", Mode::Leased));
-    for _ in 0..25 {
-        assert!(trial.check("alice").await.is_allowed());
-    }
+    spend(&trial, "alice", 25).await;
     // This takes all units of the second limit that are left in the store.
     let other = of(&there, "100/30d", Mode::Exact);
     while other.check("alice").await.is_allowed() {}
@@ -181,7 +152,7 @@ async fn a_request_that_a_trial_would_deny_is_charged_once() {
     let decision = check_all(&[limit.entry("alice").cost(1), tried]).await;
     assert!(decision.is_allowed());
     assert!(!decision.decisions()[1].is_allowed());
-    assert_eq!(limit.entry("alice").peek(1).await.decision().remaining(), 999);
+    assert_eq!(left(&limit, "alice").await, 999);
     // The node still holds its units of the second limit.
     assert!(trial.check("alice").await.is_allowed());
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::common::proxy::Proxy;
 use crate::common::server::Server;
-use crate::common::{limiter, store};
+use crate::common::{admitted, limiter, store};
 use tollgate_redis::{Fault, Mode, OnError, RedisLimiter, Settings, Source, Store};
 
 /// No unit comes back while a test runs.
@@ -25,10 +25,9 @@ const PAUSE: Duration = Duration::from_millis(1_050);
 const MISSES: u64 = 5;
 
 /// The units that one node admits when the store answers every second request too late.
-async fn admitted(server_port: u16, mode: Mode, on_error: OnError) -> u64 {
+async fn of_a_node(server_port: u16, mode: Mode, on_error: OnError) -> u64 {
     let proxy = Proxy::start(server_port).await;
-    let address = format!("redis://127.0.0.1:{}/", proxy.port);
-    let store = Store::with(&address, DEADLINE, "test").unwrap();
+    let store = Store::with(&proxy.address(), DEADLINE, "test").unwrap();
     store.ready().await;
     let settings = Settings::new(POLICY.parse().unwrap()).mode(mode).nodes(NODES).keys(10);
     let limiter = RedisLimiter::new(&store, settings.on_error(on_error)).unwrap();
@@ -60,13 +59,10 @@ async fn admitted(server_port: u16, mode: Mode, on_error: OnError) -> u64 {
 async fn all_admitted(mode: Mode, on_error: OnError) -> u64 {
     let server = Server::start();
     let direct = limiter(&store(&server).await, POLICY, mode, NODES);
-    let mut sum = 0;
-    for _ in 0..20 {
-        sum += u64::from(direct.check("key").await.is_allowed());
-    }
+    let mut sum = admitted(&direct, "key", 20).await;
     assert_eq!(sum, 9, "{mode:?}");
     let nodes: Vec<_> =
-        (0..NODES).map(|_| tokio::spawn(admitted(server.port, mode, on_error))).collect();
+        (0..NODES).map(|_| tokio::spawn(of_a_node(server.port, mode, on_error))).collect();
     for node in nodes {
         sum += node.await.unwrap();
     }

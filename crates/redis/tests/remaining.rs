@@ -1,30 +1,12 @@
 //! `remaining` in the answers of modes `leased` and `async`, on a real server.
 
 use crate::common::server::Server;
-use crate::common::{PATIENT, limiter, named, nodes, store};
+use crate::common::{PATIENT, limiter, named, nodes, started, store};
 use tollgate_redis::{Mode, RedisDecision, RedisLimiter, Settings, check_all, peek_all};
 
 fn left(decision: &RedisDecision) -> u64 {
     assert!(decision.is_allowed() && !decision.is_degraded());
     decision.decision().remaining()
-}
-
-#[tokio::test]
-async fn a_lone_node_tells_what_is_left_and_never_jumps_without_a_charge() {
-    let server = Server::start();
-    for mode in [Mode::Exact, Mode::Leased, Mode::Async] {
-        let limiter = limiter(&store(&server).await, "1000/h", mode, 1);
-        let peek = async || limiter.entry("key").peek(1).await;
-        assert_eq!(left(&limiter.check_n("key", 100).await), 900, "{mode:?}");
-        let peeks = [left(&peek().await), left(&peek().await), left(&peek().await)];
-        assert_eq!(peeks, [900; 3], "{mode:?}");
-        assert_eq!(left(&limiter.check("key").await), 899, "{mode:?}");
-        assert_eq!(left(&peek().await), 899, "{mode:?}");
-        // The service asks with `peek_all`.
-        let peeked = peek_all(&[limiter.entry("key").cost(1)]).await;
-        assert_eq!(peeked.decisions()[0].remaining(), 899, "{mode:?}");
-        server.run::<()>(&["FLUSHALL"]);
-    }
 }
 
 /// The units of a report are counted exactly once, at every moment from its beginning to its answer.
@@ -72,8 +54,7 @@ async fn every_answer_of_a_lone_node_is_the_limit_less_what_was_admitted() {
 
 #[tokio::test]
 async fn units_of_a_lease_that_has_expired_are_left_again() {
-    let server = Server::start();
-    let store = store(&server).await;
+    let (_server, store) = started().await;
     let limiter = limiter(&store, "fixed-window 1000/30d from-first", Mode::Leased, 1);
     assert_eq!(left(&limiter.check_n("key", 100).await), 900);
     let expired = async {
@@ -97,6 +78,9 @@ async fn a_look_counts_units_that_are_held_as_a_request_does() {
     assert_eq!((peeked.is_allowed(), peeked.decision().remaining()), (true, 900));
     let refused = limiter.entry("key").peek(901).await;
     assert_eq!((refused.is_allowed(), refused.decision().remaining()), (false, 900));
+    // The service asks with `peek_all`.
+    let peeked = peek_all(&[limiter.entry("key").cost(1)]).await;
+    assert_eq!(peeked.decisions()[0].remaining(), 900);
     assert!(limiter.check_n("key", 900).await.is_allowed());
 }
 
@@ -121,8 +105,7 @@ async fn of_several_nodes_none_tells_more_than_is_left() {
 /// The store charges a request under several limits directly, without a lease.
 #[tokio::test]
 async fn what_a_request_under_several_limits_took_is_not_told_as_left() {
-    let server = Server::start();
-    let store = store(&server).await;
+    let (_server, store) = started().await;
     let [one, other] =
         ["one", "other"].map(|name| named(&store, name, "1/h burst 1000", Mode::Leased));
     assert_eq!(left(&one.check_n("key", 100).await), 900);

@@ -5,26 +5,21 @@ use std::time::Instant;
 
 use crate::common::load::{Load, planned};
 use crate::common::sentinel::{LONGEST_FAILOVER, PASSWORDS, Sentinel};
-use crate::common::{PATIENT, limiter};
-use tollgate_redis::{Fault, Mode, OnError, Source, Store};
+use crate::common::{PATIENT, degraded_by, limiter, store_at};
+use tollgate_redis::{Fault, Mode, Source, Store};
 
 #[tokio::test]
 async fn the_master_is_asked_of_the_sentinels() {
     let sentinel = Sentinel::start();
     // No sentinel listens at the first address.
     let address = sentinel.address().replace("://", "://127.0.0.1:1,");
-    let store = Store::with(&address, PATIENT, "test").unwrap();
-    store.ready().await;
-    let limiter = limiter(&store, "10/h", Mode::Exact, 1);
+    let limiter = limiter(&store_at(&address).await, "10/h", Mode::Exact, 1);
     assert_eq!(limiter.check("key").await.source(), Source::Store);
     let keys: Vec<String> = sentinel.servers[0].run(&["KEYS", "*"]);
     assert!(keys.iter().any(|key| key.ends_with(":{key}")), "{keys:?}");
     let unknown = sentinel.address().replace("/main/", "/other/");
     let store = Store::with(&unknown, PATIENT, "test").unwrap();
-    while store.stats().faults(Fault::Unreachable) == 0 {
-        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-    }
-    assert!(store.is_degraded());
+    degraded_by(&store, &[Fault::Unreachable]).await;
 }
 
 /// Bad input 112: the master dies, a replica that may lag behind is promoted, and the sentinels name it. Each cycle
@@ -38,7 +33,7 @@ async fn bad_input_112_after_a_failover_the_new_master_decides() {
 const FAILOVER: &str = "failover to a replica";
 
 async fn fails_over(sentinel: &mut Sentinel, times: u64) -> Load {
-    let mut load = Load::ruled(&sentinel.address(), OnError::Local).await;
+    let mut load = Load::on(&sentinel.address()).await;
     for n in 0..usize::try_from(times).unwrap() {
         let [old, new] = [n % 2, (n + 1) % 2];
         Load::wait(200).await;
@@ -70,9 +65,7 @@ async fn fails_over(sentinel: &mut Sentinel, times: u64) -> Load {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bad_input_123_sentinels_and_servers_that_want_passwords_are_told_theirs() {
     let mut sentinel = tokio::task::block_in_place(Sentinel::start_with_passwords);
-    let store = Store::with(&sentinel.address(), PATIENT, "test").unwrap();
-    let one = limiter(&store, "10/h", Mode::Exact, 1);
-    tokio::time::timeout(PATIENT, store.ready()).await.expect("no connection");
+    let one = limiter(&store_at(&sentinel.address()).await, "10/h", Mode::Exact, 1);
     let decision = one.check_n("key", 3).await;
     assert_eq!((decision.source(), decision.decision().remaining()), (Source::Store, 7));
     // If one of the passwords is missing, or replaced by the other, there is no connection.
@@ -87,12 +80,7 @@ async fn bad_input_123_sentinels_and_servers_that_want_passwords_are_told_theirs
         assert_ne!(refused, address);
         let store = Store::with(&refused, PATIENT, "test").unwrap();
         let _limiter = limiter(&store, "10/h", Mode::Exact, 1);
-        let start = Instant::now();
-        while Fault::ALL.iter().all(|fault| store.stats().faults(*fault) == 0) {
-            assert!(start.elapsed() < PATIENT, "nothing failed: {refused}");
-            Load::wait(1).await;
-        }
-        assert!(store.is_degraded());
+        degraded_by(&store, &Fault::ALL).await;
         assert_eq!(store.stats().connections, 0, "{refused}");
         assert!(store.stats().faults(Fault::Unauthenticated) > 0, "{refused}: {:?}", store.stats());
     }

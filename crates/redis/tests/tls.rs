@@ -1,10 +1,9 @@
 //! TLS to a real server, with certificates of authorities that the tests create, and with named users.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use crate::common::server::{Server, free_port};
-use crate::common::{PATIENT, limiter};
+use crate::common::{PATIENT, degraded_by, limiter};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use tollgate_redis::{Fault, Mode, Source, Store, StoreOptions};
 
@@ -49,19 +48,15 @@ fn secure(test: &str, clients: &str) -> Secure {
     let (certificate, key) = (write("tls.crt", certificate), write("tls.key", key));
     let trusted = write("ca.crt", authority.0.pem());
     let port = free_port();
-    let server = Server::start_with(&[
-        "--tls-port",
-        &port.to_string(),
-        "--tls-cert-file",
-        &certificate,
-        "--tls-key-file",
-        &key,
-        "--tls-ca-cert-file",
-        &trusted,
-        "--tls-auth-clients",
-        clients,
-    ]);
-    Secure { server, port, authority }
+    let number = port.to_string();
+    let settings = [
+        ["--tls-port", &number],
+        ["--tls-cert-file", &certificate],
+        ["--tls-key-file", &key],
+        ["--tls-ca-cert-file", &trusted],
+        ["--tls-auth-clients", clients],
+    ];
+    Secure { server: Server::start_with(&settings.concat()), port, authority }
 }
 
 impl Secure {
@@ -80,13 +75,7 @@ async fn decides(store: &Store) {
 
 /// Waits until an attempt to connect has failed, because the server was not trusted.
 async fn refused(store: &Store) {
-    let failed = async {
-        while Fault::ALL.iter().all(|fault| store.stats().faults(*fault) == 0) {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    };
-    tokio::time::timeout(PATIENT, failed).await.expect("nothing failed");
-    assert!(store.is_degraded());
+    degraded_by(store, &Fault::ALL).await;
     assert_eq!(store.stats().connections, 0);
 }
 

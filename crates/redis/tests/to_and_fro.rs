@@ -6,11 +6,11 @@
 
 use std::time::Duration;
 
+use crate::common::load::MODES;
 use crate::common::server::Server;
 use crate::common::store;
 use tollgate_redis::{Mode, RedisLimiter, Settings, Store};
 
-const MODES: [Mode; 3] = [Mode::Exact, Mode::Leased, Mode::Async];
 const NODES: usize = 3;
 
 /// A pause that is longer than the life of a lease and than the time for which counts are fresh.
@@ -123,7 +123,9 @@ async fn a_lowered_limit_admits_no_more_than_it_has_left_of_what_was_spent() {
 
 #[tokio::test]
 async fn a_limit_that_is_put_back_has_what_was_spent_before_and_since() {
-    holds("put back", &[("100/30d", 40), ("1/30d", 20), ("100/30d", 120)]).await;
+    // In between, an operator sets a policy of another kind by mistake.
+    let mistake = ("fixed-window 1/30d from-first", 20);
+    holds("put back", &[("100/30d", 40), mistake, ("100/30d", 120)]).await;
 }
 
 #[tokio::test]

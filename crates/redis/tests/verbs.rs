@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
+use crate::common::load::MODES;
 use crate::common::server::Server;
-use crate::common::{PATIENT, limiter, named, nodes, store};
+use crate::common::{left, limiter, named, nodes, spend, started, store, until};
 use tollgate::{DenialReason, Wait};
 use tollgate_redis::{Fault, Mode, OnError, RedisDecision, RedisLimiter, Settings, Source, Store};
 
-const MODES: [Mode; 3] = [Mode::Exact, Mode::Leased, Mode::Async];
 const HOUR: Duration = Duration::from_secs(3_600);
 
 fn units(decision: &RedisDecision) -> u64 {
@@ -20,18 +20,13 @@ fn of_mode(store: &Store, policy: &str, mode: Mode) -> RedisLimiter {
     named(store, &format!("{mode:?}"), policy, mode)
 }
 
-async fn admitted(limiter: &RedisLimiter, requests: usize) -> usize {
-    let mut count = 0;
-    for _ in 0..requests {
-        count += usize::from(limiter.check("key").await.is_allowed());
-    }
-    count
+async fn admitted(limiter: &RedisLimiter, requests: u64) -> u64 {
+    crate::common::admitted(limiter, "key", requests).await
 }
 
 #[tokio::test]
 async fn as_much_as_fits_is_taken_also_beside_what_a_node_holds() {
-    let server = Server::start();
-    let store = store(&server).await;
+    let (_server, store) = started().await;
     for mode in MODES {
         let limiter = of_mode(&store, "10/h", mode);
         // In mode `leased`, units are still in a lease after these requests.
@@ -51,8 +46,7 @@ async fn as_much_as_fits_is_taken_also_beside_what_a_node_holds() {
 
 #[tokio::test]
 async fn what_is_owed_is_charged_in_full_and_keeps_later_requests_out() {
-    let server = Server::start();
-    let store = store(&server).await;
+    let (_server, store) = started().await;
     for mode in MODES {
         let limiter = of_mode(&store, "10/h", mode);
         assert_eq!(admitted(&limiter, 4).await, 4, "{mode:?}");
@@ -64,17 +58,6 @@ async fn what_is_owed_is_charged_in_full_and_keeps_later_requests_out() {
         let full = Duration::from_secs(21 * 360);
         assert!(wait <= full && wait > full - Duration::from_secs(60), "{mode:?}: {wait:?}");
     }
-    // A window takes as many units as fit, and a log at most its limit in one call.
-    for (policy, left) in [("fixed-window 10/d", 19), ("sliding-log 10/d", 15)] {
-        let limiter = limiter(&store, policy, Mode::Exact, 1);
-        assert_eq!(units(&limiter.check_n(policy, 4).await), 4);
-        assert_eq!(limiter.entry(policy).charge(25).await, Ok(left), "{policy}");
-        assert!(!limiter.check(policy).await.is_allowed(), "{policy}");
-    }
-    let penalised = limiter(&store, "fixed-window 2/d penalty 10d after 1", Mode::Exact, 1);
-    assert_eq!(units(&penalised.entry("p").take_up_to(9).await), 2);
-    assert!(!penalised.check("p").await.is_allowed());
-    assert_eq!(penalised.entry("p").charge(5).await, Ok(5));
 }
 
 /// Charges 300 units 1,000 times under a limit of 1,000 an hour. The script counts the debt up to the largest number
@@ -82,8 +65,7 @@ async fn what_is_owed_is_charged_in_full_and_keeps_later_requests_out() {
 /// were not charged are returned.
 #[tokio::test]
 async fn a_debt_of_three_hundred_limits_is_remembered_in_each_mode_and_in_windows_what_fits() {
-    let server = Server::start();
-    let store = store(&server).await;
+    let (_server, store) = started().await;
     for (mode, policy) in MODES.into_iter().flat_map(|mode| {
         ["gcra 1000/h", "gcra 1000/h debt 1x", "gcra 1000/h debt 100x"].map(|policy| (mode, policy))
     }) {
@@ -103,8 +85,7 @@ async fn a_debt_of_three_hundred_limits_is_remembered_in_each_mode_and_in_window
 
 #[tokio::test]
 async fn a_limit_that_was_reset_is_as_never_used_whatever_its_node_held() {
-    let server = Server::start();
-    let store = store(&server).await;
+    let (_server, store) = started().await;
     for mode in MODES {
         let limiter = of_mode(&store, "10/h", mode);
         for _ in 0..3 {
@@ -117,10 +98,6 @@ async fn a_limit_that_was_reset_is_as_never_used_whatever_its_node_held() {
         assert_eq!(limiter.entry("key").reset().await, Ok(()), "{mode:?}");
         assert_eq!(admitted(&limiter, 15).await, 10, "{mode:?}");
     }
-    let log = limiter(&store, "sliding-log 10/d", Mode::Exact, 1);
-    assert_eq!(units(&log.check_n("log", 10).await), 10);
-    assert_eq!(log.entry("log").reset().await, Ok(()));
-    assert_eq!(units(&log.check_n("log", 10).await), 10);
 }
 
 /// Tests the bound in the documentation of `reset`: beyond the limit, at most the units that other nodes held are
@@ -130,25 +107,21 @@ async fn after_a_reset_other_nodes_admit_at_most_what_they_held() {
     let server = Server::start();
     let nodes = nodes(&server, "1000/h", Mode::Leased, 3).await;
     for node in &nodes {
-        for _ in 0..200 {
-            assert!(node.check("key").await.is_allowed());
-        }
+        spend(node, "key", 200).await;
     }
     assert_eq!(nodes[0].entry("key").reset().await, Ok(()));
-    let mut admitted = 0;
+    let mut sum = 0;
     loop {
-        let before = admitted;
+        let before = sum;
         for node in &nodes {
-            for _ in 0..400 {
-                admitted += u64::from(node.check("key").await.is_allowed());
-            }
+            sum += admitted(node, 400).await;
         }
-        if admitted == before {
+        if sum == before {
             break;
         }
     }
     // For each node `max_held` is 1000 / 3 / 2.
-    assert!((900..=1_000 + 2 * 166 + 3).contains(&admitted), "{admitted}");
+    assert!((900..=1_000 + 2 * 166 + 3).contains(&sum), "{sum}");
 }
 
 #[tokio::test]
@@ -196,13 +169,12 @@ async fn a_queue_of_the_policy_has_so_many_places_over_all_nodes() {
     assert_eq!(place.wait(), Duration::ZERO);
     assert!(window.entry("w").reserve(1, 24 * HOUR).await.is_err());
     assert_eq!(window.entry("w").cancel(place).await, Ok(true));
-    assert_eq!(window.entry("w").peek(1).await.decision().remaining(), 2);
+    assert_eq!(left(&window, "w").await, 2);
 }
 
 #[tokio::test]
 async fn a_caller_waits_for_its_turn_and_gives_its_place_back_when_it_gives_up() {
-    let server = Server::start();
-    let store = store(&server).await;
+    let (_server, store) = started().await;
     let second = Wait::at_most(Duration::from_secs(1));
     for mode in MODES {
         let limiter = of_mode(&store, "10/s burst 1", mode);
@@ -217,13 +189,8 @@ async fn a_caller_waits_for_its_turn_and_gives_its_place_back_when_it_gives_up()
         let waiting = slow.entry("slow").acquire(1, Wait::at_most(2 * HOUR));
         assert!(tokio::time::timeout(Duration::from_millis(200), waiting).await.is_err());
         // A separate task gives the place back, so after a while the next caller gets it.
-        let next = async || slow.entry("slow").reserve(1, HOUR).await;
-        let offered = async {
-            while next().await.is_err() {
-                tokio::task::yield_now().await;
-            }
-        };
-        assert!(tokio::time::timeout(PATIENT, offered).await.is_ok(), "{mode:?}");
+        let is_offered = async || slow.entry("slow").reserve(1, HOUR).await.is_ok();
+        until(&format!("the place is offered again: {mode:?}"), is_offered).await;
     }
 }
 
@@ -231,8 +198,7 @@ async fn a_caller_waits_for_its_turn_and_gives_its_place_back_when_it_gives_up()
 /// it is denied.
 #[tokio::test]
 async fn a_caller_waits_for_a_window_and_a_log_to_have_room() {
-    let server = Server::start();
-    let store = store(&server).await;
+    let (_server, store) = started().await;
     let long = Wait::at_most(Duration::from_secs(60));
     // Only the store decides under logs and under policies that count denials.
     for (mode, policy) in [
@@ -259,21 +225,15 @@ async fn a_caller_waits_for_a_window_and_a_log_to_have_room() {
     // The store counts each denial, so a request asks only once.
     let counted = named(&store, "counted", "fixed-window 1/m penalty 1h after 2", Mode::Exact);
     assert!(counted.entry("key").acquire(1, long).await.is_ok());
-    assert_ne!(
-        counted.entry("key").acquire(1, long).await.unwrap_err().reason(),
-        DenialReason::Penalty
-    );
-    assert_eq!(
-        counted.entry("key").acquire(1, long).await.unwrap_err().reason(),
-        DenialReason::Penalty
-    );
+    let again = async || counted.entry("key").acquire(1, long).await.unwrap_err().reason();
+    assert_ne!(again().await, DenialReason::Penalty);
+    assert_eq!(again().await, DenialReason::Penalty);
 }
 
 /// Bad input: the store is killed between a reservation and its cancellation, and comes back empty.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_place_that_cannot_be_given_back_stays_charged_and_nothing_is_forgiven() {
-    let mut server = Server::start();
-    let store = store(&server).await;
+    let (mut server, store) = started().await;
     for on_error in [OnError::Local, OnError::Deny, OnError::Allow] {
         let settings = Settings::new("60/h burst 2".parse().unwrap()).mode(Mode::Exact).nodes(2);
         let settings = settings.on_error(on_error).name(format!("{on_error:?}"));
@@ -291,6 +251,7 @@ async fn a_place_that_cannot_be_given_back_stays_charged_and_nothing_is_forgiven
         let last = places.pop().unwrap();
         assert!(limiter.entry("key").cancel(last).await.is_err(), "{on_error:?}");
         assert!(limiter.entry("other").charge(1).await.is_err(), "{on_error:?}");
+        assert!(limiter.entry("key").uncharge(1).await.is_err(), "{on_error:?}");
         assert!(limiter.entry("key").reset().await.is_err(), "{on_error:?}");
         // Without the store, places are taken in this node's share, which has a burst of 1, and regains one unit in two
         // minutes.
@@ -332,8 +293,7 @@ async fn a_place_that_cannot_be_given_back_stays_charged_and_nothing_is_forgiven
 
 #[tokio::test]
 async fn a_charge_is_corrected_to_what_was_used() {
-    let server = Server::start();
-    let store = store(&server).await;
+    let (_server, store) = started().await;
     for mode in [Mode::Exact, Mode::Leased] {
         let limiter = of_mode(&store, "10/d", mode);
         let key = limiter.entry("key");
@@ -355,8 +315,7 @@ async fn a_charge_is_corrected_to_what_was_used() {
 
 #[tokio::test]
 async fn units_come_back_without_a_permit_and_never_more_than_are_charged() {
-    let server = Server::start();
-    let store = store(&server).await;
+    let (_server, store) = started().await;
     let policies = [
         "10/d",
         "fixed-window 10/d",
@@ -374,30 +333,21 @@ async fn units_come_back_without_a_permit_and_never_more_than_are_charged() {
         assert_eq!(admitted(&limiter, 3).await, 3, "{policy}");
         assert_eq!(units(&limiter.check_n("key", 5).await), 5, "{policy}");
         assert_eq!(limiter.entry("key").uncharge(6).await, Ok(6), "{policy}: of several charges");
-        assert_eq!(limiter.entry("key").peek(1).await.decision().remaining(), 8, "{policy}");
+        assert_eq!(left(&limiter, "key").await, 8, "{policy}");
         assert_eq!(limiter.entry("key").uncharge(99).await, Ok(2), "{policy}");
         assert_eq!(admitted(&limiter, 12).await, 10, "{policy}: no more than unused");
     }
-    // Units of a debt can be given back. During a penalty no units can be given back.
-    let limiter = named(&store, "debt", "10/d", Mode::Exact);
-    assert_eq!(limiter.entry("key").charge(30).await, Ok(0));
-    assert_eq!(limiter.entry("key").uncharge(22).await, Ok(22));
-    assert_eq!(admitted(&limiter, 3).await, 2);
-    let limiter = named(&store, "penalty", "10/d penalty 1d after 1", Mode::Exact);
-    assert_eq!(admitted(&limiter, 11).await, 10);
-    assert_eq!(limiter.entry("key").uncharge(10).await, Ok(0));
 }
 
 #[tokio::test]
 async fn of_a_log_the_newest_units_come_back_and_of_one_that_cannot_be_read_none() {
-    let server = Server::start();
-    let store = store(&server).await;
+    let (server, store) = started().await;
     let long = named(&store, "long", "sliding-log 3000/d", Mode::Exact);
     assert_eq!(admitted(&long, 1_500).await, 1_500);
     assert_eq!(long.entry("key").uncharge(1_000).await, Ok(1_000));
-    assert_eq!(long.entry("key").peek(1).await.decision().remaining(), 2_500);
+    assert_eq!(left(&long, "key").await, 2_500);
     assert_eq!(long.entry("key").uncharge(u64::MAX).await, Ok(500));
-    assert_eq!(long.entry("key").peek(1).await.decision().remaining(), 3_000);
+    assert_eq!(left(&long, "key").await, 3_000);
     // Two policies share one key. The log keeps 15 units under the higher limit. Under the lower limit, a call gives
     // back at most the 10 units that it counts.
     let [wide, narrow] = ["sliding-log 100/d count-denied", "sliding-log 10/d count-denied"]
@@ -416,32 +366,19 @@ async fn of_a_log_the_newest_units_come_back_and_of_one_that_cannot_be_read_none
 
 #[tokio::test]
 async fn units_that_come_back_are_there_in_each_mode_and_what_a_node_holds_is_not_forgiven() {
-    let server = Server::start();
-    let store = store(&server).await;
+    let (_server, store) = started().await;
     for mode in [Mode::Leased, Mode::Async] {
         let limiter = of_mode(&store, "10/d", mode);
         assert_eq!(admitted(&limiter, 12).await, 10, "{mode:?}");
         assert_eq!(limiter.entry("key").uncharge(4).await, Ok(4), "{mode:?}");
-        let looks = tokio::time::timeout(PATIENT, async {
-            // In mode `leased` a node keeps a denial for a moment, and in mode `async` it keeps its count until the
-            // next report.
-            let mut found = 0;
-            while found < 4 {
-                found += admitted(&limiter, 1).await;
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        });
-        looks.await.unwrap();
+        // In mode `leased` a node keeps a denial for a moment, and in mode `async` it keeps its count until the next
+        // report.
+        let mut found = 0;
+        let all = async || {
+            found += admitted(&limiter, 1).await;
+            found == 4
+        };
+        until("four units", all).await;
         assert_eq!(admitted(&limiter, 3).await, 0, "{mode:?}");
     }
-}
-
-#[tokio::test]
-async fn without_the_store_nothing_comes_back() {
-    let mut server = Server::start();
-    let store = store(&server).await;
-    let limiter = limiter(&store, "10/d", Mode::Exact, 1);
-    assert_eq!(admitted(&limiter, 10).await, 10);
-    server.kill();
-    assert!(limiter.entry("key").uncharge(5).await.is_err());
 }

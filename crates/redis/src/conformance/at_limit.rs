@@ -1,32 +1,23 @@
 //! Tests of the changes that a denial causes, in cases that the reference model does not cover: the policy changes, the
 //! clock is set back, or a request is under several limits.
 
-use super::{TimedScript, ask, plan, server::Server, text_with_told_time};
+use super::{HOUR, NEVER_SET_BACK, NOW_US, SECOND, SLACK_US, check, plan, start, view};
 use crate::script::plan::ScriptPlan;
 use crate::script::state::State;
-use crate::script::view::StateView;
 use crate::script::{ScriptPart, ScriptReply, ScriptRequest, ScriptVerb, Units};
 use crate::weight::Weight;
 
-const NOW_US: u64 = 1_790_000_000_000_000;
-const SECOND: u64 = 1_000_000;
-const HOUR: u64 = 3_600 * SECOND;
-
-fn check(key: &str, plan: &ScriptPlan, cost: u64) -> ScriptRequest {
-    ask(ScriptVerb::Check, key, plan, Units::exactly(cost))
-}
+const DAY_US: u64 = NOW_US - NOW_US % (86_400 * SECOND);
 
 /// The time until one unit fits, in microseconds, and whether a penalty is the reason.
 fn wait(plan: &ScriptPlan, reply: &ScriptReply) -> (u64, bool) {
-    let view = StateView { plan, state: &reply.parts[0].state, now_us: reply.now_us };
+    let view = view(plan, reply);
     (view.ready_us(1) - reply.now_us, matches!(view.state, State::Penalised { .. }))
 }
 
 #[test]
 fn a_changed_policy_leaves_a_client_in_its_penalty_at_most_for_its_own() {
-    let server = Server::start();
-    let mut told = TimedScript::new(&server);
-    let day_us = NOW_US - NOW_US % (86_400 * SECOND);
+    let (_server, mut told) = start(NEVER_SET_BACK);
     let old = plan("fixed-window 5/m penalty 1h after 1");
     for (now, after, is_penalty) in [
         ("fixed-window 9/m penalty 2h after 1", HOUR, true),
@@ -36,21 +27,19 @@ fn a_changed_policy_leaves_a_client_in_its_penalty_at_most_for_its_own() {
         ("fixed-window 5/m", 60 * SECOND, false),
     ] {
         let new = plan(now);
-        assert!(told.call(day_us, check(now, &old, 5)).admitted);
-        assert_eq!(wait(&old, &told.call(day_us, check(now, &old, 1))), (HOUR, true), "{now}");
-        let reply = told.call(day_us, check(now, &new, 1));
+        assert!(told.call(DAY_US, check(now, &old, 5)).admitted);
+        assert_eq!(wait(&old, &told.call(DAY_US, check(now, &old, 1))), (HOUR, true), "{now}");
+        let reply = told.call(DAY_US, check(now, &new, 1));
         assert!(!reply.admitted, "{now}");
         assert_eq!(wait(&new, &reply), (after, is_penalty), "{now}");
         // Under the old policy the penalty still applies.
-        assert_eq!(wait(&old, &told.call(day_us, check(now, &old, 1))), (HOUR, true), "{now}");
+        assert_eq!(wait(&old, &told.call(DAY_US, check(now, &old, 1))), (HOUR, true), "{now}");
     }
 }
 
 #[test]
 fn a_denial_is_written_once_in_a_thousandth_of_the_longest_wait_or_of_the_penalty() {
-    let server = Server::start();
-    let mut told = TimedScript::new(&server);
-    let day_us = NOW_US - NOW_US % (86_400 * SECOND);
+    let (_server, mut told) = start(NEVER_SET_BACK);
     for (policy, denials, longest, granule) in [
         // A denial is written only if it raises the debt by at least a granule, which here is a quarter of a unit.
         ("gcra 250/s burst 2 count-denied 1s", 125, SECOND, 1_000),
@@ -62,42 +51,39 @@ fn a_denial_is_written_once_in_a_thousandth_of_the_longest_wait_or_of_the_penalt
         ("sliding-log 1/10s count-denied", 1, 10 * SECOND, 10_000),
     ] {
         let plan = plan(policy);
-        assert!(told.call(day_us, check(policy, &plan, plan.limit)).admitted);
+        assert!(told.call(DAY_US, check(policy, &plan, plan.limit)).admitted);
         for _ in 0..denials {
-            assert!(!told.call(day_us, check(policy, &plan, 2)).admitted);
+            assert!(!told.call(DAY_US, check(policy, &plan, 2)).admitted);
         }
         for passed in (0..granule).step_by(97).chain([granule - 1]) {
-            let reply = told.call(day_us + passed, check(policy, &plan, 1));
+            let reply = told.call(DAY_US + passed, check(policy, &plan, 1));
             assert_eq!(
                 (reply.admitted, wait(&plan, &reply).0),
                 (false, longest - passed),
                 "{policy}"
             );
         }
-        let reply = told.call(day_us + granule, check(policy, &plan, 1));
+        let reply = told.call(DAY_US + granule, check(policy, &plan, 1));
         assert_eq!((reply.admitted, wait(&plan, &reply).0), (false, longest), "{policy}");
     }
 }
 
 #[test]
 fn units_that_another_policy_admits_during_a_penalty_count_when_it_ends() {
-    let server = Server::start();
-    let mut told = TimedScript::new(&server);
-    let day_us = NOW_US - NOW_US % (86_400 * SECOND);
+    let (_server, mut told) = start(NEVER_SET_BACK);
     let [old, new] = ["fixed-window 5/m penalty 1m after 1", "fixed-window 10/m"].map(plan);
-    assert!(told.call(day_us, check("key", &old, 5)).admitted);
-    assert!(!told.call(day_us + 30 * SECOND, check("key", &old, 1)).admitted);
+    assert!(told.call(DAY_US, check("key", &old, 5)).admitted);
+    assert!(!told.call(DAY_US + 30 * SECOND, check("key", &old, 1)).admitted);
     // The next minute begins half a minute before the penalty ends.
-    assert!(told.call(day_us + 70 * SECOND, check("key", &new, 4)).admitted);
-    let late_us = day_us + 91 * SECOND;
+    assert!(told.call(DAY_US + 70 * SECOND, check("key", &new, 4)).admitted);
+    let late_us = DAY_US + 91 * SECOND;
     assert!(!told.call(late_us, check("key", &old, 2)).admitted);
     assert_eq!(wait(&old, &told.call(late_us + HOUR, check("key", &old, 1))), (0, false));
 }
 
 #[test]
 fn a_clock_set_back_costs_a_client_one_more_penalty_at_most() {
-    let server = Server::start();
-    let mut told = TimedScript::with(&server, text_with_told_time("1000000"));
+    let (_server, mut told) = start(SLACK_US);
     for policy in ["gcra 5/m penalty 10m after 1", "segmented-window 6/m x6 penalty 10m after 1"] {
         let plan = plan(policy);
         assert!(told.call(NOW_US, check(policy, &plan, plan.limit)).admitted);
@@ -114,8 +100,7 @@ fn a_clock_set_back_costs_a_client_one_more_penalty_at_most() {
 
 #[test]
 fn each_limit_of_a_request_counts_its_own_denials_and_none_of_anothers() {
-    let server = Server::start();
-    let mut told = TimedScript::new(&server);
+    let (_server, mut told) = start(NEVER_SET_BACK);
     let plan = plan("fixed-window 5/d penalty 10d after 2");
     let mut ask = |parts: &[(&str, Weight, u64)], verb| {
         let part = |&(key, say, cost): &(&str, Weight, u64)| {

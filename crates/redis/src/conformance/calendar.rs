@@ -3,11 +3,10 @@
 
 use tollgate::CalendarUnit;
 
-use super::{TimedScript, ask, plan, server::Server, text_with_told_time};
+use super::{NEVER_SET_BACK, SLACK_US, ask, plan, start, view};
 use crate::script::calendar::WindowEnds;
 use crate::script::plan::ScriptPlan;
 use crate::script::state::State;
-use crate::script::view::StateView;
 use crate::script::{ScriptReply, ScriptRequest, ScriptVerb, Units};
 
 const DAY: u64 = 86_400_000_000;
@@ -17,9 +16,11 @@ const MARCH: u64 = FEBRUARY + 28 * DAY;
 const APRIL: u64 = MARCH + 31 * DAY;
 const MAY: u64 = APRIL + 30 * DAY;
 const JUNE: u64 = MAY + 31 * DAY;
+/// 1 January 2027, a Friday.
+const YEAR: u64 = 1_798_761_600_000_000;
 
 fn check(plan: &ScriptPlan, cost: u64) -> ScriptRequest {
-    ask(ScriptVerb::Check, "key", plan, Units::exactly(cost))
+    super::check("key", plan, cost)
 }
 
 fn month(reply: &ScriptReply) -> (u64, u64) {
@@ -29,8 +30,8 @@ fn month(reply: &ScriptReply) -> (u64, u64) {
 
 #[test]
 fn months_turn_at_midnight_and_keys_say_which_one_it_is() {
-    let server = Server::start();
-    let (mut told, plan) = (TimedScript::new(&server), plan("calendar-month 10"));
+    let (server, mut told) = start(NEVER_SET_BACK);
+    let plan = plan("calendar-month 10");
     for (now_us, admitted, left) in [
         (FEBRUARY - 1, true, (FEBRUARY, 8)),
         (FEBRUARY, true, (MARCH, 8)),
@@ -40,11 +41,9 @@ fn months_turn_at_midnight_and_keys_say_which_one_it_is() {
     ] {
         let reply = told.call(now_us, check(&plan, 8));
         assert_eq!((reply.admitted, month(&reply)), (admitted, left), "{now_us}");
-        let view = StateView { plan: &plan, state: &reply.parts[0].state, now_us };
-        assert_eq!(
-            (view.ready_us(8), view.turns_us(), view.stamp()),
-            (left.0, Some(left.0), left.0)
-        );
+        let view = view(&plan, &reply);
+        let found = (view.ready_us(8), view.turns_us(), view.stamp());
+        assert_eq!(found, (left.0, Some(left.0), left.0));
         let stored: String = server.run(&["GET", "key"]);
         assert_eq!(stored, format!("7 1 1 10 0 {} {}", left.0, left.1));
     }
@@ -54,8 +53,7 @@ fn months_turn_at_midnight_and_keys_say_which_one_it_is() {
 /// that month was not sent, nothing is charged.
 #[test]
 fn a_node_whose_clock_is_a_month_off_is_told_so_and_one_that_is_less_decides_as_all_do() {
-    let server = Server::start();
-    let mut told = TimedScript::new(&server);
+    let (_server, mut told) = start(NEVER_SET_BACK);
     let plan = plan("calendar-month 10");
     let mut at = |node_us: u64, now_us: u64| {
         let mut asked = check(&plan, 1);
@@ -86,8 +84,7 @@ fn a_node_whose_clock_is_a_month_off_is_told_so_and_one_that_is_less_decides_as_
 
 #[test]
 fn what_was_spent_goes_on_under_another_policy_and_ends_with_the_month() {
-    let server = Server::start();
-    let mut told = TimedScript::new(&server);
+    let (_server, mut told) = start(NEVER_SET_BACK);
     let [old, new, bucket] = ["calendar-month 10", "calendar-month 12", "100/h"].map(plan);
     assert!(told.call(FEBRUARY, check(&old, 8)).admitted);
     assert_eq!(month(&told.call(FEBRUARY + DAY, check(&new, 5))), (MARCH, 8));
@@ -108,8 +105,7 @@ fn what_was_spent_goes_on_under_another_policy_and_ends_with_the_month() {
 /// it is then moved, and becomes the next month. So at least a whole month passes before its count is forgotten.
 #[test]
 fn a_clock_set_back_by_months_makes_of_a_month_the_next_one() {
-    let server = Server::start();
-    let mut told = TimedScript::with(&server, text_with_told_time("1000000"));
+    let (server, mut told) = start(SLACK_US);
     let plan = plan("calendar-month 10");
     assert_eq!(month(&told.call(JUNE - DAY, check(&plan, 8))), (JUNE, 8));
     // The clock goes back into the previous month: the stored month stays.
@@ -133,9 +129,7 @@ fn a_clock_set_back_by_months_makes_of_a_month_the_next_one() {
 #[test]
 fn years_and_weeks_turn_at_midnight_and_are_told_apart_in_a_key() {
     const MONDAY: u64 = 1_795_996_800_000_000;
-    const YEAR: u64 = 1_798_761_600_000_000; // 1 January 2027
-    let server = Server::start();
-    let mut told = TimedScript::new(&server);
+    let (server, mut told) = start(NEVER_SET_BACK);
     let [year, week, friday] =
         ["calendar-year 10", "calendar-week 10", "calendar-week 10 from-friday"].map(plan);
     for (plan, now_us, ends) in [
@@ -167,9 +161,7 @@ fn years_and_weeks_turn_at_midnight_and_are_told_apart_in_a_key() {
 /// to the week.
 #[test]
 fn what_is_given_back_to_a_year_is_not_given_back_to_a_week_that_ends_with_it() {
-    const YEAR: u64 = 1_798_761_600_000_000; // 1 January 2027, a Friday
-    let server = Server::start();
-    let mut told = TimedScript::new(&server);
+    let (_server, mut told) = start(NEVER_SET_BACK);
     let [year, friday] = ["calendar-year 10", "calendar-week 10 from-friday"].map(plan);
     let before = YEAR - 20 * DAY;
     assert!(told.call(before, check(&year, 4)).admitted);

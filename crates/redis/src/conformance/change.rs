@@ -1,29 +1,19 @@
 //! Tests of a limit whose policy changes. They check the states that its key then has, and that the simulation computes
 //! the same states.
 
-use super::{TimedScript, ask, plan, server::Server};
-use crate::leased::holding::ChargeStamp;
-use crate::leased::holding::LeaseWant;
+use super::{NEVER_SET_BACK, NOW_US, SECOND, TimedScript, ask, check, peek, plan, start, view};
+use crate::leased::holding::{ChargeStamp, LeaseWant};
 use crate::script::plan::ScriptPlan;
 use crate::script::state::State;
-use crate::script::view::StateView;
-use crate::script::{ScriptReply, ScriptVerb, Units};
+use crate::script::{ScriptVerb, Units};
 use crate::simulation::states::{ChangeFlaw, SimulatedKey};
 use crate::store::backoff::mixed;
-
-const NOW_US: u64 = 1_790_000_000_000_000;
-const SECOND: u64 = 1_000_000;
-
-fn remaining(plan: &ScriptPlan, reply: &ScriptReply) -> u64 {
-    StateView { plan, state: &reply.parts[0].state, now_us: reply.now_us }.remaining()
-}
 
 /// Units are spent under one policy at the beginning of a day. Some seconds later there is a peek at the key under
 /// another policy. Then more seconds pass, and there is a second peek.
 #[test]
 fn what_was_spent_is_spent_under_the_next_policy_at_most_its_limit() {
-    let server = Server::start();
-    let mut told = TimedScript::new(&server);
+    let (_server, mut told) = start(NEVER_SET_BACK);
     let day_us = NOW_US - NOW_US % (86_400 * SECOND);
     for (before, spent, after_s, now, left, later_s, left_later) in [
         // The debt drains at the old rate before the change and at the new rate after it, as in the core.
@@ -48,16 +38,14 @@ fn what_was_spent_is_spent_under_the_next_policy_at_most_its_limit() {
     ] {
         let (key, at_us) = (format!("{before} {now}"), day_us + after_s * SECOND);
         let [old, new] = [before, now].map(plan);
-        let units = Units::exactly(spent);
-        assert!(told.call(day_us, ask(ScriptVerb::Check, &key, &old, units)).admitted, "{before}");
-        let look = |verb, cost| ask(verb, &key, &new, Units::exactly(cost));
-        let peeked = told.call(at_us, look(ScriptVerb::Peek, 1));
-        assert_eq!(remaining(&new, &peeked), left, "{before}, then {now}");
+        assert!(told.call(day_us, check(&key, &old, spent)).admitted, "{before}");
+        let peeked = told.call(at_us, peek(&key, &new));
+        assert_eq!(view(&new, &peeked).remaining(), left, "{before}, then {now}");
         // The new policy is in force from the first request under it, whether that request is admitted or not.
-        let checked = told.call(at_us, look(ScriptVerb::Check, new.limit));
+        let checked = told.call(at_us, check(&key, &new, new.limit));
         assert!(!checked.admitted, "{before}, then {now}");
-        let later = told.call(at_us + later_s * SECOND, look(ScriptVerb::Peek, 1));
-        assert_eq!(remaining(&new, &later), left_later, "{before}, then {now}");
+        let later = told.call(at_us + later_s * SECOND, peek(&key, &new));
+        assert_eq!(view(&new, &later).remaining(), left_later, "{before}, then {now}");
     }
 }
 
@@ -119,8 +107,7 @@ fn compare(told: &mut TimedScript, flaw: Option<ChangeFlaw>, rounds: u64) -> Res
 
 #[test]
 fn the_states_of_several_policies_are_those_that_the_simulation_has() {
-    let server = Server::start();
-    let mut told = TimedScript::new(&server);
+    let (server, mut told) = start(NEVER_SET_BACK);
     assert_eq!(compare(&mut told, None, 300), Ok(()));
     for flaw in [
         ChangeFlaw::Fresh,
@@ -138,10 +125,9 @@ fn the_states_of_several_policies_are_those_that_the_simulation_has() {
 
 #[test]
 fn a_change_is_written_once_and_by_a_denial_too() {
-    let server = Server::start();
-    let mut told = TimedScript::new(&server);
+    let (server, mut told) = start(NEVER_SET_BACK);
     let [old, new] = ["10/d", "fixed-window 10/d"].map(plan);
-    let check = |plan: &ScriptPlan, cost| ask(ScriptVerb::Check, "key", plan, Units::exactly(cost));
+    let check = |plan: &ScriptPlan, cost| check("key", plan, cost);
     let stored = || server.run::<String>(&["GET", "key"]);
     assert!(told.call(NOW_US, check(&old, 7)).admitted);
     assert_eq!(stored(), "1 1 1 8640000000 86400000000 1790060480000000 0");

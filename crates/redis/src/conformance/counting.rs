@@ -1,7 +1,6 @@
 //! Tests that a node in mode `async` computes exactly the state that the script computes later.
 
-use super::{TimedScript, ask, plan, server::Server};
-use crate::script::view::StateView;
+use super::{NEVER_SET_BACK, NOW_US, ask, peek, plan, start, view};
 use crate::script::{ScriptVerb, Units};
 use crate::store::backoff::mixed;
 
@@ -20,8 +19,7 @@ const POLICIES: [&str; 10] = [
 
 #[test]
 fn a_state_that_goes_on_here_is_the_one_that_the_script_finds() {
-    let server = Server::start();
-    let mut told = TimedScript::new(&server);
+    let (_server, mut told) = start(NEVER_SET_BACK);
     let mut random = 7_u64;
     let mut draw = |below: u64| {
         random = mixed(random);
@@ -31,8 +29,8 @@ fn a_state_that_goes_on_here_is_the_one_that_the_script_finds() {
     for number in 0..2_000_usize {
         let plan = plan(POLICIES[number % POLICIES.len()]);
         let (key, period_us) = (number.to_string(), plan.drain_us(plan.limit).max(4));
-        let mut now_us = 1_790_000_000_000_000 + draw(period_us);
-        let mut known = told.call(now_us, ask(ScriptVerb::Peek, &key, &plan, Units::exactly(1)));
+        let mut now_us = NOW_US + draw(period_us);
+        let mut known = told.call(now_us, peek(&key, &plan));
         for _ in 0..6 {
             let before_us = now_us;
             now_us += draw(period_us / 2);
@@ -45,8 +43,7 @@ fn a_state_that_goes_on_here_is_the_one_that_the_script_finds() {
             let found = told.call(now_us, ask);
             assert_eq!(found.parts[0].state, *state, "{} at {now_us}", plan.policy());
             assert_eq!(found.parts[0].units, units);
-            let view = StateView { plan: &plan, state, now_us };
-            over += u32::from(view.remaining() == 0);
+            over += u32::from(view(&plan, &found).remaining() == 0);
         }
     }
     assert!(over > 1_000, "{over}");

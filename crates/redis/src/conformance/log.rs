@@ -3,22 +3,13 @@
 
 use tollgate_oracle::Verdict;
 
-use super::{NEVER_SET_BACK, TimedScript, ask, model, plan, server::Server, text_with_told_time};
+use super::{
+    NEVER_SET_BACK, NOW_US, SECOND, SLACK_US, TimedScript, ask, at_its_own_time, check, model,
+    peek, plan, server::Server, start, view,
+};
 use crate::script::plan::ScriptPlan;
-use crate::script::view::StateView;
-use crate::script::{Invoked, ScriptReply, ScriptRequest, ScriptVerb, Units, command, replies};
+use crate::script::{ScriptVerb, Units};
 use crate::store::backoff::mixed;
-
-const NOW_US: u64 = 1_790_000_000_000_000;
-const SECOND: u64 = 1_000_000;
-
-fn check(key: &str, plan: &ScriptPlan, cost: u64) -> ScriptRequest {
-    ask(ScriptVerb::Check, key, plan, Units::exactly(cost))
-}
-
-fn view<'a>(plan: &'a ScriptPlan, reply: &'a ScriptReply) -> StateView<'a> {
-    StateView { plan, state: &reply.parts[0].state, now_us: reply.now_us }
-}
 
 /// Makes thousands of requests at times that rise or stay the same, and compares each with the model. Returns a
 /// description of the first difference.
@@ -83,8 +74,7 @@ const POLICIES: [&str; 8] = [
 
 #[test]
 fn a_log_that_turns_and_grows_decides_as_the_model_does() {
-    let server = Server::start();
-    let mut told = TimedScript::new(&server);
+    let (_server, mut told) = start(NEVER_SET_BACK);
     for policy in POLICIES {
         for seed in 1..4 {
             assert_eq!(differs(&mut told, policy, seed), None);
@@ -95,8 +85,7 @@ fn a_log_that_turns_and_grows_decides_as_the_model_does() {
 /// However many denials are recorded, the ring keeps only the newest units.
 #[test]
 fn a_client_that_is_denied_for_ever_keeps_itself_out_in_a_ring_of_its_limit() {
-    let server = Server::start();
-    let mut told = TimedScript::new(&server);
+    let (server, mut told) = start(NEVER_SET_BACK);
     let plan = plan("sliding-log 20/m count-denied");
     let calls: Vec<_> =
         (0..500).map(|n| (NOW_US + n * SECOND, vec![check("key", &plan, 1)])).collect();
@@ -107,8 +96,8 @@ fn a_client_that_is_denied_for_ever_keeps_itself_out_in_a_ring_of_its_limit() {
     let mut wait = |verb, cost| {
         let now_us = NOW_US + 500 * SECOND;
         let _ = told.call(now_us, ask(verb, "key", &plan, Units::exactly(cost)));
-        let peek = told.call(now_us, ask(ScriptVerb::Peek, "key", &plan, Units::exactly(1)));
-        view(&plan, &peek).ready_us(1) - now_us
+        let peeked = told.call(now_us, peek("key", &plan));
+        view(&plan, &peeked).ready_us(1) - now_us
     };
     assert_eq!(wait(ScriptVerb::Peek, 5), 40 * SECOND);
     assert_eq!(wait(ScriptVerb::Check, 21), 40 * SECOND);
@@ -131,10 +120,7 @@ fn a_ring_that_loses_an_entry_is_caught() {
     ];
     let server = Server::start();
     for (right, wrong) in mistakes {
-        server.run::<()>(&["FLUSHALL"]);
-        let text = text_with_told_time(NEVER_SET_BACK);
-        assert_eq!(text.matches(right).count(), 1, "{right}");
-        let mut told = TimedScript::with(&server, text.replace(right, wrong));
+        let mut told = TimedScript::mistaken(&server, NEVER_SET_BACK, right, wrong);
         let compared = std::panic::AssertUnwindSafe(|| {
             POLICIES.into_iter().find_map(|policy| differs(&mut told, policy, 1))
         });
@@ -146,8 +132,7 @@ fn a_ring_that_loses_an_entry_is_caught() {
 
 #[test]
 fn one_log_serves_every_policy_of_its_key() {
-    let server = Server::start();
-    let mut told = TimedScript::new(&server);
+    let (_server, mut told) = start(NEVER_SET_BACK);
     let [few, many] = ["sliding-log 5/s", "sliding-log 50/m"].map(plan);
     let mut remaining = |plan: &ScriptPlan, at_us: u64, cost| {
         let reply = told.call(NOW_US + at_us, check("key", plan, cost));
@@ -174,8 +159,7 @@ fn one_log_serves_every_policy_of_its_key() {
 
 #[test]
 fn a_log_takes_sixteen_bytes_for_a_charge_of_its_window_and_never_more_than_for_its_limit() {
-    let server = Server::start();
-    let mut told = TimedScript::new(&server);
+    let (server, mut told) = start(NEVER_SET_BACK);
     let plan = plan("sliding-log 1000/s");
     let bytes = |key: &str| server.run::<u64>(&["STRLEN", key]);
     // Under the key `few` there are three charges in each window. Under `many`, requests ask for far more than the
@@ -195,8 +179,7 @@ fn a_log_takes_sixteen_bytes_for_a_charge_of_its_window_and_never_more_than_for_
 
 #[test]
 fn a_log_of_a_clock_that_is_set_back_holds_what_it_held() {
-    let server = Server::start();
-    let mut told = TimedScript::with(&server, text_with_told_time("1000000"));
+    let (_server, mut told) = start(SLACK_US);
     let plan = plan("sliding-log 5/m");
     for n in 0..5 {
         assert!(told.call(NOW_US + n * 10 * SECOND, check("key", &plan, 1)).admitted);
@@ -218,18 +201,14 @@ fn a_log_of_a_clock_that_is_set_back_holds_what_it_held() {
 
 #[test]
 fn a_refund_leaves_the_others_in_the_log_and_no_empty_entry() {
-    let server = Server::start();
-    let mut told = TimedScript::new(&server);
+    let (_server, mut told) = start(NEVER_SET_BACK);
     let plan = plan("sliding-log 9/m");
     let mut call = |verb, at_s: u64, units: u64, stamp_s: u64| {
         let stamp = if verb == ScriptVerb::Refund { NOW_US + stamp_s * SECOND } else { 0 };
         let units = Units { stamp, ..Units::exactly(units) };
         let reply = told.call(NOW_US + at_s * SECOND, ask(verb, "key", &plan, units));
-        (
-            reply.parts[0].units,
-            view(&plan, &reply).remaining(),
-            view(&plan, &reply).ready_us(9) - reply.now_us,
-        )
+        let view = view(&plan, &reply);
+        (reply.parts[0].units, view.remaining(), view.ready_us(9) - reply.now_us)
     };
     let (charge, refund, second) = (ScriptVerb::Check, ScriptVerb::Refund, SECOND);
     assert_eq!(call(charge, 0, 2, 0), (2, 7, 60 * second));
@@ -247,8 +226,7 @@ fn a_refund_leaves_the_others_in_the_log_and_no_empty_entry() {
 /// nothing.
 #[test]
 fn a_refund_writes_a_thousand_entries_at_most() {
-    let server = Server::start();
-    let mut told = TimedScript::new(&server);
+    let (_server, mut told) = start(NEVER_SET_BACK);
     let plan = plan("sliding-log 2000/m");
     let calls: Vec<_> = (0..1_500).map(|n| (NOW_US + n, vec![check("key", &plan, 1)])).collect();
     told.calls(&calls);
@@ -257,15 +235,14 @@ fn a_refund_writes_a_thousand_entries_at_most() {
         let reply = told.call(NOW_US + 1_500, ask(ScriptVerb::Refund, "key", &plan, units));
         assert_eq!(reply.parts[0].units, given, "{n}");
     }
-    let reply = told.call(NOW_US + 1_500, ask(ScriptVerb::Peek, "key", &plan, Units::exactly(1)));
+    let reply = told.call(NOW_US + 1_500, peek("key", &plan));
     assert_eq!(view(&plan, &reply).remaining(), 502);
 }
 
 /// Bad input 115, for logs.
 #[test]
 fn bad_input_115_what_is_no_log_counts_as_a_full_one_and_is_replaced() {
-    let server = Server::start();
-    let mut told = TimedScript::new(&server);
+    let (server, mut told) = start(NEVER_SET_BACK);
     let plan = plan("sliding-log 5/m");
     let head = "log1".to_owned() + &"\u{1}".repeat(68);
     let texts = ["x", "log1", "1 1 1 6000000 30000000 7 8", &head, &(head.clone() + "xxxxxxxx")];
@@ -291,20 +268,14 @@ fn bad_input_115_what_is_no_log_counts_as_a_full_one_and_is_replaced() {
 /// commands, however many entries the log has.
 #[test]
 fn bad_inputs_118_and_122_a_log_expires_and_is_searched_not_read() {
-    let server = Server::start();
+    let (server, plan) = (Server::start(), plan("sliding-log 4000/m"));
     let mut connection = server.connection();
-    let text = crate::script::text();
-    let mut call = |ask: &ScriptRequest| {
-        let call = command(Invoked::ByText(&text), std::iter::once(ask));
-        let value: redis::Value = call.query(&mut connection).unwrap();
-        replies(&value, std::iter::once(ask)).unwrap().remove(0)
-    };
-    let plan = plan("sliding-log 4000/m");
+    let mut call = || at_its_own_time(&mut connection, &check("key", &plan, 1));
     for _ in 0..3_000 {
-        assert!(call(&check("key", &plan, 1)).admitted);
+        assert!(call().admitted);
     }
     server.run::<()>(&["CONFIG", "RESETSTAT"]);
-    let last = call(&check("key", &plan, 1));
+    let last = call();
     let stats = server.run::<String>(&["INFO", "commandstats"]);
     let calls = |name: &str| {
         let line = stats.lines().find(|line| line.starts_with(&format!("cmdstat_{name}:")));

@@ -23,6 +23,7 @@ mod verbs;
 mod server;
 
 use redis::{Connection, Value};
+use server::Server;
 use tollgate::Algorithm;
 use tollgate_oracle::{
     Algorithm as Model, AtLimit, CalendarSpan, CountDenied, Oracle, Penalty, Rounding,
@@ -30,12 +31,19 @@ use tollgate_oracle::{
 
 use crate::script::calendar::WindowEnds;
 use crate::script::plan::{PlanKind, ScriptPlan};
+use crate::script::view::StateView;
 use crate::script::{
     Invoked, ScriptPart, ScriptReply, ScriptRequest, ScriptVerb, Units, command, replies,
 };
 
 /// A slack so large that the script, like the model, never treats the clock as set back, however far it goes back.
 const NEVER_SET_BACK: &str = "math.huge";
+/// The slack of the shipped script.
+const SLACK_US: &str = "1000000";
+
+const NOW_US: u64 = 1_790_000_000_000_000;
+const SECOND: u64 = 1_000_000;
+const HOUR: u64 = 3_600 * SECOND;
 
 fn text_with_told_time(slack_us: &str) -> String {
     let text = crate::script::text();
@@ -111,6 +119,27 @@ fn ask(verb: ScriptVerb, key: &str, plan: &ScriptPlan, units: Units) -> ScriptRe
     ScriptRequest { verb, parts: vec![ScriptPart::new(key.as_bytes().to_vec(), *plan, units)] }
 }
 
+fn check(key: &str, plan: &ScriptPlan, cost: u64) -> ScriptRequest {
+    ask(ScriptVerb::Check, key, plan, Units::exactly(cost))
+}
+
+fn peek(key: &str, plan: &ScriptPlan) -> ScriptRequest {
+    ask(ScriptVerb::Peek, key, plan, Units::exactly(1))
+}
+
+/// What a reply says of the request's first limit.
+fn view<'a>(plan: &'a ScriptPlan, reply: &'a ScriptReply) -> StateView<'a> {
+    StateView { plan, state: &reply.parts[0].state, now_us: reply.now_us }
+}
+
+/// Calls the shipped script, which reads the server's clock.
+fn at_its_own_time(connection: &mut Connection, ask: &ScriptRequest) -> ScriptReply {
+    let text = crate::script::text();
+    let call = command(Invoked::ByText(&text), std::iter::once(ask));
+    let value: Value = call.query(connection).unwrap();
+    replies(&value, std::iter::once(ask)).unwrap().remove(0)
+}
+
 /// The same request from a node whose clock reads this time.
 fn in_windows_of(now_us: u64, ask: &ScriptRequest) -> ScriptRequest {
     let mut ask = ask.clone();
@@ -128,12 +157,23 @@ struct TimedScript {
     digest: String,
 }
 
+/// A server of the test's own, with the script on it.
+fn start(slack_us: &str) -> (Server, TimedScript) {
+    let server = Server::start();
+    let told = TimedScript::load(&server, text_with_told_time(slack_us));
+    (server, told)
+}
+
 impl TimedScript {
-    fn new(server: &server::Server) -> Self {
-        Self::with(server, text_with_told_time(NEVER_SET_BACK))
+    /// An empty server's script with a planted mistake: `wrong` instead of `right`.
+    fn mistaken(server: &Server, slack_us: &str, right: &str, wrong: &str) -> Self {
+        server.run::<()>(&["FLUSHALL"]);
+        let text = text_with_told_time(slack_us);
+        assert_eq!(text.matches(right).count(), 1, "{right}");
+        Self::load(server, text.replace(right, wrong))
     }
 
-    fn with(server: &server::Server, text: String) -> Self {
+    fn load(server: &Server, text: String) -> Self {
         let mut connection = server.connection();
         let mut load = redis::cmd("SCRIPT");
         load.arg("LOAD").arg(text);

@@ -5,7 +5,7 @@ use tollgate::{Decision, DenialReason};
 
 use super::policies::{POLICIES, RULED, SOFT};
 use super::{
-    NEVER_SET_BACK, TimedScript, ask, model, plan, server::Server, text_with_told_time, tick_ns,
+    NEVER_SET_BACK, NOW_US, TimedScript, ask, model, plan, server::Server, start, tick_ns, view,
 };
 use crate::script::plan::{LARGEST, ScriptPlan};
 use crate::script::state::State;
@@ -48,7 +48,7 @@ impl Sequence {
             0 => random.below(1_000_000),
             // This is any time up to the year 2100.
             1 => random.below(4_102_444_800_000_000),
-            _ => 1_790_000_000_000_000 + random.below(100_000_000_000),
+            _ => NOW_US + random.below(100_000_000_000),
         };
         Self { key: number.to_string(), plan, oracle: model(&plan), now_us, newest_us: 0 }
     }
@@ -155,7 +155,7 @@ impl Expected {
         let seen = &reply.parts[0];
         assert_eq!((reply.admitted, seen.units), (self.admitted, self.units), "{what}");
         assert!(!seen.broken, "{what}");
-        let view = StateView { plan, state: &seen.state, now_us: reply.now_us };
+        let view = view(plan, reply);
         let decision = Decision::from(view.told(reply.admitted, seen.units));
         assert_eq!(decision.remaining(), self.remaining, "{what}");
         assert_eq!(decision.limit(), plan.policy().quota().max_burst(), "{what}");
@@ -215,8 +215,8 @@ fn compare(server: &Server, told: &mut TimedScript, count: u64) -> u64 {
 
 #[test]
 fn bad_input_37_a_hundred_thousand_random_sequences_are_decided_as_the_model_does() {
-    let server = Server::start();
-    let requests = compare(&server, &mut TimedScript::new(&server), SEQUENCES);
+    let (server, mut told) = start(NEVER_SET_BACK);
+    let requests = compare(&server, &mut told, SEQUENCES);
     println!("{SEQUENCES} sequences, {requests} requests");
 }
 
@@ -258,10 +258,7 @@ fn a_script_that_computes_something_else_is_caught() {
     ];
     let server = Server::start();
     for (place, right, wrong) in mistakes {
-        server.run::<()>(&["FLUSHALL"]);
-        let text = text_with_told_time(NEVER_SET_BACK);
-        assert_eq!(text.matches(right).count(), 1, "{right}");
-        let mut told = TimedScript::with(&server, text.replace(right, wrong));
+        let mut told = TimedScript::mistaken(&server, NEVER_SET_BACK, right, wrong);
         let compared = std::panic::AssertUnwindSafe(|| compare(&server, &mut told, 10 * TOGETHER));
         let panic = std::panic::catch_unwind(compared).expect_err(wrong);
         let message = panic.downcast_ref::<String>().unwrap();
@@ -272,14 +269,13 @@ fn a_script_that_computes_something_else_is_caught() {
 /// A lease takes a part of the units that are left. Several limits are charged together or not at all.
 #[test]
 fn leases_and_several_limits_at_once_are_what_the_model_makes_of_their_parts() {
-    let server = Server::start();
-    let mut told = TimedScript::new(&server);
+    let (_server, mut told) = start(NEVER_SET_BACK);
     let mut random = Random(2);
     for round in 0..4_000 {
         let mut sequences: Vec<_> =
             (0..3).map(|n| Sequence::new(round * 7 + n * 3, &mut random)).collect();
         for sequence in &mut sequences {
-            sequence.now_us = 1_790_000_000_000_000 + round;
+            sequence.now_us = NOW_US + round;
             sequence.key = format!("{round} {}", sequence.key);
         }
         for _ in 0..6 {
@@ -325,8 +321,7 @@ fn leases_and_several_limits_at_once_are_what_the_model_makes_of_their_parts() {
 /// that were charged to it.
 #[test]
 fn a_refund_gives_back_what_the_core_gives_back() {
-    let server = Server::start();
-    let mut told = TimedScript::new(&server);
+    let (_server, mut told) = start(NEVER_SET_BACK);
     let mut random = Random(3);
     for round in 0..4_000_u64 {
         let mut sequence = Sequence::new(round, &mut random);
@@ -341,9 +336,7 @@ fn a_refund_gives_back_what_the_core_gives_back() {
         let cost = 1 + random.below(sequence.plan.limit);
         let charge = ask(ScriptVerb::Check, &sequence.key, &sequence.plan, Units::exactly(cost));
         let reply = told.call(sequence.now_us, charge);
-        let view =
-            StateView { plan: &sequence.plan, state: &reply.parts[0].state, now_us: reply.now_us };
-        let stamp = view.stamp();
+        let stamp = view(&sequence.plan, &reply).stamp();
         let mut permit =
             limiter.entry().at(at(sequence.now_us)).check_n(cost).into_result().unwrap();
         for _ in 0..2 {
@@ -354,11 +347,7 @@ fn a_refund_gives_back_what_the_core_gives_back() {
             let reply = told.call(sequence.now_us, refund);
             let expected = limiter.entry().at(at(sequence.now_us)).refund(permit.split_off(units));
             let given = reply.parts[0].units;
-            let view = StateView {
-                plan: &sequence.plan,
-                state: &reply.parts[0].state,
-                now_us: reply.now_us,
-            };
+            let view = view(&sequence.plan, &reply);
             let policy = sequence.plan.policy();
             let is_gcra = policy.algorithm() == tollgate::Algorithm::Gcra;
             let is_log = policy.algorithm() == tollgate::Algorithm::SlidingLog;

@@ -4,32 +4,23 @@
 //! The tests pass the time to the script. If the clock goes back by more than the slack, the script treats it as set
 //! back. The tests use the slack of the shipped script.
 
-use super::{TimedScript, ask, plan, server::Server, text_with_told_time};
+use super::{
+    HOUR, NOW_US, SECOND, SLACK_US, TimedScript, ask, check, peek, plan, server::Server, start,
+    view,
+};
 use crate::script::plan::ScriptPlan;
-use crate::script::view::StateView;
 use crate::script::{ScriptPart, ScriptReply, ScriptRequest, ScriptVerb, Units};
 use crate::store::backoff::mixed;
 
-const NOW_US: u64 = 1_790_000_000_000_000;
-const SECOND: u64 = 1_000_000;
-const HOUR: u64 = 3_600 * SECOND;
-/// The slack of the shipped script.
-const SLACK_US: &str = "1000000";
-
-fn told(server: &Server) -> TimedScript {
-    TimedScript::with(server, text_with_told_time(SLACK_US))
-}
-
 /// The time until `cost` fits, computed from a reply.
 fn wait_us(plan: &ScriptPlan, reply: &ScriptReply, cost: u64) -> u64 {
-    let view = StateView { plan, state: &reply.parts[0].state, now_us: reply.now_us };
-    view.ready_us(cost) - reply.now_us
+    view(plan, reply).ready_us(cost) - reply.now_us
 }
 
 /// A check under this limit and under a second limit that is never reached. Requests under several limits take another
 /// path through the script.
-fn joint(key: &str, other: &str, plan: &ScriptPlan, units: Units) -> ScriptRequest {
-    let mut ask = ask(ScriptVerb::Check, key, plan, units);
+fn joint(key: &str, other: &str, plan: &ScriptPlan, cost: u64) -> ScriptRequest {
+    let mut ask = check(key, plan, cost);
     let wide = self::plan("gcra 1000000/s");
     ask.parts.push(ScriptPart::new(other.as_bytes().to_vec(), wide, Units::exactly(1)));
     ask
@@ -60,19 +51,18 @@ fn a_clock_set_back_an_hour_costs_a_key_no_more_than_it_can_owe() {
         // and five more segments.
         ("segmented-window 10/m x6", 70 * SECOND),
     ];
-    let server = Server::start();
-    let mut told = told(&server);
+    let (_server, mut told) = start(SLACK_US);
     for (policy, expected_us) in policies {
         let plan = plan(policy);
         for is_joint in [false, true] {
             let (key, other) = (format!("{policy} {is_joint}"), format!("{policy} other"));
             let check = |cost| match is_joint {
-                true => joint(&key, &other, &plan, Units::exactly(cost)),
-                false => ask(ScriptVerb::Check, &key, &plan, Units::exactly(cost)),
+                true => joint(&key, &other, &plan, cost),
+                false => check(&key, &plan, cost),
             };
             assert!(told.call(NOW_US, check(plan.limit)).admitted, "{policy}");
             let back_us = NOW_US - HOUR;
-            let peeked = told.call(back_us, ask(ScriptVerb::Peek, &key, &plan, Units::exactly(1)));
+            let peeked = told.call(back_us, peek(&key, &plan));
             let denied = told.call(back_us, check(1));
             for reply in [&peeked, &denied] {
                 let found = (reply.admitted, wait_us(&plan, reply, 1));
@@ -92,10 +82,9 @@ fn a_clock_set_back_an_hour_costs_a_key_no_more_than_it_can_owe() {
 
 #[test]
 fn a_state_that_is_a_second_ahead_is_left_as_it_is() {
-    let server = Server::start();
-    let mut told = told(&server);
+    let (server, mut told) = start(SLACK_US);
     let plan = plan("gcra 10/s burst 5");
-    let check = |cost| ask(ScriptVerb::Check, "key", &plan, Units::exactly(cost));
+    let check = |cost| check("key", &plan, cost);
     assert!(told.call(NOW_US, check(5)).admitted);
     let stored = server.run::<String>(&["GET", "key"]);
     let denied = told.call(NOW_US - SECOND, check(1));
@@ -110,15 +99,13 @@ fn a_state_that_is_a_second_ahead_is_left_as_it_is() {
 /// they would have been without it.
 #[test]
 fn what_was_admitted_without_asking_is_owed_across_a_set_back() {
-    let server = Server::start();
-    let mut told = told(&server);
+    let (_server, mut told) = start(SLACK_US);
     let plan = plan("gcra 10/s burst 5");
     let add = ask(ScriptVerb::Add, "key", &plan, Units::exactly(50));
     let owed = told.call(NOW_US, add);
     assert_eq!(wait_us(&plan, &owed, 1), 4_600_000);
     for (n, hours) in [(1, 1), (2, 2), (3, 7)] {
-        let denied = told
-            .call(NOW_US - hours * HOUR, ask(ScriptVerb::Check, "key", &plan, Units::exactly(1)));
+        let denied = told.call(NOW_US - hours * HOUR, check("key", &plan, 1));
         // Each set-back adds one tick.
         assert_eq!((denied.admitted, wait_us(&plan, &denied, 1)), (false, 4_600_000 + n));
     }
@@ -126,8 +113,7 @@ fn what_was_admitted_without_asking_is_owed_across_a_set_back() {
 
 #[test]
 fn a_refund_of_what_was_charged_before_a_set_back_gives_nothing_back() {
-    let server = Server::start();
-    let mut told = told(&server);
+    let (_server, mut told) = start(SLACK_US);
     for policy in [
         "gcra 10/s burst 5",
         "fixed-window 5/m",
@@ -135,15 +121,14 @@ fn a_refund_of_what_was_charged_before_a_set_back_gives_nothing_back() {
         "sliding-window 5/m exact",
     ] {
         let plan = plan(policy);
-        let check = |cost| ask(ScriptVerb::Check, policy, &plan, Units::exactly(cost));
-        let charged = told.call(NOW_US, check(5));
-        let view = StateView { plan: &plan, state: &charged.parts[0].state, now_us: NOW_US };
-        let refund = Units { stamp: view.stamp(), ..Units::exactly(3) };
+        let charged = told.call(NOW_US, check(policy, &plan, 5));
+        let stamp = view(&plan, &charged).stamp();
+        let refund = Units { stamp, ..Units::exactly(3) };
         // The first request moves the state. The second request finds the moved state.
         for _ in 0..2 {
             let given = told.call(NOW_US - HOUR, ask(ScriptVerb::Refund, policy, &plan, refund));
             assert_eq!(given.parts[0].units, 0, "{policy}");
-            assert!(!told.call(NOW_US - HOUR, check(1)).admitted, "{policy}");
+            assert!(!told.call(NOW_US - HOUR, check(policy, &plan, 1)).admitted, "{policy}");
         }
     }
 }
@@ -227,8 +212,7 @@ const POLICIES: [&str; 13] = [
 
 #[test]
 fn a_clock_set_back_again_and_again_admits_no_more_than_true_time_allows() {
-    let server = Server::start();
-    let mut told = told(&server);
+    let (_server, mut told) = start(SLACK_US);
     for policy in POLICIES {
         for seed in 0..20 {
             assert_eq!(overrun(&mut told, policy, seed), None);
@@ -251,10 +235,7 @@ fn a_state_moved_with_less_in_it_is_caught() {
     ];
     let server = Server::start();
     for (policy, right, wrong) in mistakes {
-        server.run::<()>(&["FLUSHALL"]);
-        let text = text_with_told_time(SLACK_US);
-        assert_eq!(text.matches(right).count(), 1, "{right}");
-        let mut told = TimedScript::with(&server, text.replace(right, wrong));
+        let mut told = TimedScript::mistaken(&server, SLACK_US, right, wrong);
         let policy = POLICIES.into_iter().find(|one| one.contains(policy)).unwrap();
         let caught = (0..20).filter_map(|seed| overrun(&mut told, policy, seed)).count();
         assert!(caught > 0, "{policy}: {wrong}");

@@ -3,7 +3,7 @@
 
 use tollgate_oracle::{WorkedExample, worked_examples};
 
-use super::{TimedScript, plan, server::Server};
+use super::{NEVER_SET_BACK, TimedScript, plan, start};
 use crate::script::{ScriptPart, ScriptReply, ScriptRequest, ScriptVerb, Units};
 
 /// The decisions of an example as a string of A and D. If `policies` is not empty, it replaces the policies of the
@@ -26,8 +26,7 @@ fn decided(told: &mut TimedScript, example: &WorkedExample, policies: &[&str]) -
 /// Runs all examples except those in which a request waits, since a check does not wait.
 #[test]
 fn the_script_decides_the_worked_examples_as_they_say() {
-    let server = Server::start();
-    let mut told = TimedScript::new(&server);
+    let (_server, mut told) = start(NEVER_SET_BACK);
     for example in worked_examples().iter().filter(|example| !example.waits()) {
         let decided = decided(&mut told, example, &example.policies);
         assert_eq!(decided, example.expected(), "{example:?}");
@@ -36,28 +35,8 @@ fn the_script_decides_the_worked_examples_as_they_say() {
 
 #[test]
 fn a_script_that_has_one_unit_more_is_caught() {
-    let server = Server::start();
-    let mut told = TimedScript::new(&server);
+    let (_server, mut told) = start(NEVER_SET_BACK);
     let first = &worked_examples()[0];
     assert_eq!(decided(&mut told, first, &["fixed-window 4/60s"]), "AAAAAAA");
     assert_ne!(first.expected(), "AAAAAAA");
-}
-
-#[test]
-fn a_log_decides_at_the_edge_of_its_window_to_the_microsecond() {
-    let server = Server::start();
-    let mut told = TimedScript::new(&server);
-    let plan = plan("sliding-log 5/1s");
-    // Five requests come at 0.999 s. The next comes a microsecond before these five no longer count, and the last when
-    // they no longer count.
-    let calls: Vec<_> = [999_000; 5]
-        .into_iter()
-        .chain([1_998_999, 1_999_000])
-        .map(|now_us| {
-            let part = ScriptPart::new(b"edge".to_vec(), plan, Units::exactly(1));
-            (now_us, vec![ScriptRequest { verb: ScriptVerb::Check, parts: vec![part] }])
-        })
-        .collect();
-    let admitted: Vec<bool> = told.calls(&calls).iter().map(|reply| reply[0].admitted).collect();
-    assert_eq!(admitted, [true, true, true, true, true, false, true]);
 }

@@ -5,9 +5,8 @@ use tollgate_oracle::{Oracle, Verdict};
 
 use super::policies::{POLICIES, RULED, SOFT};
 use super::random::{Random, Sequence};
-use super::{NEVER_SET_BACK, TimedScript, ask, plan, server::Server, text_with_told_time};
+use super::{NEVER_SET_BACK, NOW_US, TimedScript, ask, peek, plan, server::Server, start, view};
 use crate::script::plan::{LARGEST, PlanKind};
-use crate::script::view::StateView;
 use crate::script::{ScriptReply, ScriptVerb, Units};
 
 /// The number of sequences. Each has 10 requests and its own limit.
@@ -189,7 +188,7 @@ impl Queue {
         let what =
             format!("{verb:?} {units:?} of {} at {} us", plan.policy(), self.sequence.now_us);
         let seen = &reply.parts[0];
-        let view = StateView { plan: &plan, state: &seen.state, now_us: reply.now_us };
+        let view = view(&plan, reply);
         if matches!(verb, ScriptVerb::Check | ScriptVerb::Reserve) {
             assert_eq!(reply.admitted, expected.is_some(), "{what}");
         }
@@ -247,8 +246,8 @@ fn compare(server: &Server, told: &mut TimedScript, count: u64) {
 
 #[test]
 fn every_verb_is_carried_out_as_the_model_does() {
-    let server = Server::start();
-    compare(&server, &mut TimedScript::new(&server), SEQUENCES);
+    let (server, mut told) = start(NEVER_SET_BACK);
+    compare(&server, &mut told, SEQUENCES);
 }
 
 #[test]
@@ -269,10 +268,7 @@ fn a_script_that_carries_out_something_else_is_caught() {
     ];
     let server = Server::start();
     for (verb, right, wrong) in mistakes {
-        server.run::<()>(&["FLUSHALL"]);
-        let text = text_with_told_time(NEVER_SET_BACK);
-        assert_eq!(text.matches(right).count(), 1, "{right}");
-        let mut told = TimedScript::with(&server, text.replace(right, wrong));
+        let mut told = TimedScript::mistaken(&server, NEVER_SET_BACK, right, wrong);
         let compared = std::panic::AssertUnwindSafe(|| compare(&server, &mut told, SEQUENCES));
         let panic = std::panic::catch_unwind(compared).expect_err(right);
         let message = panic.downcast_ref::<String>().unwrap();
@@ -283,8 +279,7 @@ fn a_script_that_carries_out_something_else_is_caught() {
 /// Reserves more units than the burst, and reserves units behind a debt larger than the burst.
 #[test]
 fn places_of_any_size_wait_as_long_as_in_the_core() {
-    let server = Server::start();
-    let mut told = TimedScript::new(&server);
+    let (_server, mut told) = start(NEVER_SET_BACK);
     let mut random = Random(5);
     for round in 0..400_u64 {
         let plan = plan(["10/s burst 3", "1/s burst 1", "100/m burst 40"][(round % 3) as usize]);
@@ -302,7 +297,7 @@ fn places_of_any_size_wait_as_long_as_in_the_core() {
             let expected = entry.queue(cost, wait);
             assert_eq!(reply.admitted, expected.is_ok(), "{cost} {wait:?} of {}", plan.policy());
             let Ok(place) = expected else { continue };
-            let view = StateView { plan: &plan, state: &reply.parts[0].state, now_us };
+            let view = view(&plan, &reply);
             let wait_us = u64::try_from(place.wait().as_nanos().div_ceil(1_000)).unwrap();
             assert!(view.turn_us().abs_diff(wait_us) <= 1, "{} {wait_us}", view.turn_us());
             if random.below(2) == 0 {
@@ -321,19 +316,16 @@ fn places_of_any_size_wait_as_long_as_in_the_core() {
 /// The largest debt is reported exactly and stored as text, and a later request still finds it.
 #[test]
 fn a_debt_ends_where_the_script_can_no_longer_count_it() {
-    let server = Server::start();
-    let mut told = TimedScript::new(&server);
+    let (_server, mut told) = start(NEVER_SET_BACK);
     for policy in ["10/m burst 5", "1000003/d", "100/s", "10/m penalty 10m after 3"] {
         let plan = plan(policy);
-        let now_us = 1_790_000_000_000_000;
-        let empty = told.call(now_us, ask(ScriptVerb::Peek, policy, &plan, Units::exactly(1)));
-        let view = StateView { plan: &plan, state: &empty.parts[0].state, now_us };
-        let chargeable = view.chargeable(u64::MAX);
+        let empty = told.call(NOW_US, peek(policy, &plan));
+        let chargeable = view(&plan, &empty).chargeable(u64::MAX);
         assert!(chargeable < LARGEST && chargeable > plan.limit, "{chargeable}");
         let owed = |units| ask(ScriptVerb::Charge, policy, &plan, Units::owed(units));
-        let reply = told.call(now_us, owed(u64::MAX));
+        let reply = told.call(NOW_US, owed(u64::MAX));
         assert_eq!(reply.parts[0].units, chargeable, "{policy}");
-        let later = told.call(now_us, owed(7));
+        let later = told.call(NOW_US, owed(7));
         assert_eq!((later.parts[0].units, later.parts[0].broken), (0, false), "{policy}");
         assert_eq!(later.parts[0].state, reply.parts[0].state, "{policy}");
     }

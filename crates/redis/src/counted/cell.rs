@@ -254,11 +254,24 @@ mod tests {
         CallTimes { asked_ns, replied_ns }
     }
 
-    fn admits(cell: &mut CountCell, now_ns: u64) -> Option<bool> {
-        match cell.decide(&plan(), ScriptVerb::Check, Units::exactly(1), INTERVAL, now_ns) {
+    fn decide(cell: &mut CountCell, plan: &ScriptPlan, cost: u64, now_ns: u64) -> CountAnswer {
+        cell.decide(plan, ScriptVerb::Check, Units::exactly(cost), INTERVAL, now_ns)
+    }
+
+    fn admits_under(cell: &mut CountCell, plan: &ScriptPlan, now_ns: u64) -> Option<bool> {
+        match decide(cell, plan, 1, now_ns) {
             CountAnswer::Decided { told, .. } => Some(told.allowed),
             CountAnswer::Stale => None,
         }
+    }
+
+    fn admits(cell: &mut CountCell, now_ns: u64) -> Option<bool> {
+        admits_under(cell, &plan(), now_ns)
+    }
+
+    /// A cell that learned at time 0 that no units are owed.
+    fn unused() -> CountCell {
+        CountCell::new(0, &reply(0, 0), times(0, 0)).unwrap()
     }
 
     #[test]
@@ -285,10 +298,10 @@ mod tests {
         assert_eq!(late(&mut cell), [true, false], "of a check");
         // The same holds for later answers to checks and reports. The next answer comes at 150 ms, and was asked for at
         // 0.
-        let mut cell = CountCell::new(0, &reply(0, 0), times(0, 0)).unwrap();
+        let mut cell = unused();
         cell.learn(era(&plan()), &reply(0, 0), times(0, 150 * MS));
         assert_eq!(late(&mut cell), [true, false], "of another check");
-        let mut cell = CountCell::new(0, &reply(0, 0), times(0, 0)).unwrap();
+        let mut cell = unused();
         assert_eq!(admits(&mut cell, 0), Some(true));
         assert_eq!(cell.report(), Some(1));
         // Two units are admitted during the report. The cell stays fresh for two intervals from the time at which that
@@ -303,20 +316,14 @@ mod tests {
         let month = ScriptPlan::new("calendar-month 2".parse().unwrap()).unwrap();
         let reply = ScriptReply::told(0, State::Calendar { ends: 50_000, count: 1 });
         let mut cell = CountCell::new(0, &reply, times(0, 0)).unwrap();
-        let mut admits = |ms| {
-            let (check, one) = (ScriptVerb::Check, Units::exactly(1));
-            match cell.decide(&month, check, one, INTERVAL, ms * MS) {
-                CountAnswer::Decided { told, .. } => Some(told.allowed),
-                CountAnswer::Stale => None,
-            }
-        };
         // The unit is back a thousandth later, since clocks may drift.
-        assert_eq!([0, 50, 51].map(&mut admits), [Some(true), Some(false), None]);
+        let admits = [0, 50, 51].map(|ms| admits_under(&mut cell, &month, ms * MS));
+        assert_eq!(admits, [Some(true), Some(false), None]);
     }
 
     #[test]
     fn what_is_admitted_during_a_report_is_reported_next() {
-        let mut cell = CountCell::new(0, &reply(0, 0), times(0, 0)).unwrap();
+        let mut cell = unused();
         (0..3).for_each(|_| assert_eq!(admits(&mut cell, 0), Some(true)));
         assert_eq!((cell.report(), cell.report()), (Some(3), None));
         assert_eq!(admits(&mut cell, 10 * MS), Some(true));
@@ -332,7 +339,7 @@ mod tests {
     /// request. So a unit that was admitted here is never answered as left.
     #[test]
     fn units_of_a_report_that_is_under_way_may_have_been_heard_of_or_not() {
-        let mut cell = CountCell::new(0, &reply(0, 0), times(0, 0)).unwrap();
+        let mut cell = unused();
         let at_first = cell.unheard();
         assert_eq!(at_first.since(at_first), (0, true));
         assert_eq!([admits(&mut cell, 0), admits(&mut cell, 0)], [Some(true); 2]);
@@ -350,7 +357,7 @@ mod tests {
 
     #[test]
     fn bad_input_113_a_report_whose_outcome_is_unknown_is_repeated() {
-        let mut cell = CountCell::new(0, &reply(0, 0), times(0, 0)).unwrap();
+        let mut cell = unused();
         assert_eq!(admits(&mut cell, 0), Some(true));
         assert_eq!(cell.report(), Some(1));
         cell.failed();
@@ -363,17 +370,11 @@ mod tests {
 
     #[test]
     fn a_cell_is_due_once_it_is_asked_and_until_all_is_reported() {
-        let is_due = |cell: &mut CountCell| match cell.decide(
-            &plan(),
-            ScriptVerb::Check,
-            Units::exactly(1),
-            INTERVAL,
-            0,
-        ) {
+        let is_due = |cell: &mut CountCell| match decide(cell, &plan(), 1, 0) {
             CountAnswer::Decided { is_due, .. } => is_due,
             CountAnswer::Stale => panic!("it is fresh"),
         };
-        let mut cell = CountCell::new(0, &reply(0, 0), times(0, 0)).unwrap();
+        let mut cell = unused();
         assert!(!cell.is_due());
         assert_eq!([is_due(&mut cell), is_due(&mut cell)], [true, false], "anew");
         assert!(cell.is_due());
@@ -384,16 +385,13 @@ mod tests {
         cell.reported(era(&plan()), &reply(2, 0), times(0, MS));
         assert!(!cell.is_due());
         // A cost of 0 leaves no units to report, but the cell still has to learn what other nodes admit.
-        assert!(matches!(
-            cell.decide(&plan(), ScriptVerb::Check, Units::exactly(0), INTERVAL, MS),
-            CountAnswer::Decided { .. }
-        ));
+        assert!(matches!(decide(&mut cell, &plan(), 0, MS), CountAnswer::Decided { .. }));
         assert_eq!((cell.unreported(), cell.is_due(), cell.report()), (0, true, Some(0)));
     }
 
     #[test]
     fn a_cell_is_kept_while_it_may_decide() {
-        let cell = CountCell::new(0, &reply(0, 0), times(0, 0)).unwrap();
+        let cell = unused();
         let at = [102, 150, 199, 200, 201].map(|ms| cell.is_idle(INTERVAL, ms * MS));
         assert_eq!(at, [false, false, false, true, true]);
     }

@@ -247,53 +247,40 @@ mod tests {
         (plan, counts)
     }
 
+    /// Asks for a cost under the policy of an era.
+    fn decide((plan, counts): &(ScriptPlan, CountTable), number: u64, cost: u64) -> CountAnswer {
+        counts.decide(Era { plan, number }, b"key", ScriptVerb::Check, Units::exactly(cost), 0)
+    }
+
     #[test]
     fn while_a_policy_changes_a_key_is_decided_by_what_is_known_of_its_own() {
-        let (plan, counts) = of_one_key();
-        let decides = |number| {
-            matches!(
-                counts.decide(
-                    Era { plan: &plan, number },
-                    b"key",
-                    ScriptVerb::Check,
-                    Units::exactly(1),
-                    0
-                ),
-                CountAnswer::Decided { .. }
-            )
-        };
+        let world = of_one_key();
+        let (plan, counts) = &world;
+        let decides = |number| matches!(decide(&world, number, 1), CountAnswer::Decided { .. });
         assert_eq!([decides(0), decides(1)], [true, false]);
         // The store must count the unit under the old policy before it decides under the new policy.
         assert_eq!(
             [counts.report_first(Some(0), b"key"), counts.report_first(Some(1), b"key")],
             [None, Some(1)]
         );
-        counts.learn(Era { plan: &plan, number: 1 }, b"key", &reply(), AT_ONCE);
+        counts.learn(Era { plan, number: 1 }, b"key", &reply(), AT_ONCE);
         assert_eq!([decides(0), decides(1)], [false, true]);
     }
 
     #[test]
     fn what_is_admitted_while_a_report_is_under_way_is_in_the_next() {
-        let (plan, counts) = of_one_key();
-        let admit = || {
-            let _ = counts.decide(
-                Era { plan: &plan, number: 0 },
-                b"key",
-                ScriptVerb::Check,
-                Units::exactly(1),
-                0,
-            );
-        };
+        let world = of_one_key();
+        let (plan, counts) = &world;
         let of = |units| vec![KeyReport { key: b"key"[..].into(), units }];
-        admit();
+        decide(&world, 0, 1);
         assert_eq!(counts.reports(), of(1));
-        admit();
+        decide(&world, 0, 1);
         assert_eq!(counts.reports(), [], "one at a time");
-        counts.reported(Era { plan: &plan, number: 0 }, b"key", &reply(), AT_ONCE);
+        counts.reported(Era { plan, number: 0 }, b"key", &reply(), AT_ONCE);
         assert_eq!(counts.reports(), of(1));
         counts.failed(b"key");
         assert_eq!(counts.reports(), of(1), "the store may have heard of it or not");
-        counts.reported(Era { plan: &plan, number: 0 }, b"key", &reply(), AT_ONCE);
+        counts.reported(Era { plan, number: 0 }, b"key", &reply(), AT_ONCE);
         assert_eq!(counts.reports(), []);
     }
 
@@ -301,41 +288,25 @@ mod tests {
     /// that are admitted later are reported.
     #[test]
     fn a_key_that_admitted_nothing_under_the_old_policy_is_reported_under_the_new() {
-        let (plan, counts) = of_one_key();
-        let _ = counts.decide(
-            Era { plan: &plan, number: 0 },
-            b"key",
-            ScriptVerb::Check,
-            Units::exactly(11),
-            0,
-        );
+        let world = of_one_key();
+        let (plan, counts) = &world;
+        decide(&world, 0, 11);
         assert_eq!(counts.report_first(Some(1), b"key"), None);
-        counts.learn(Era { plan: &plan, number: 1 }, b"key", &reply(), AT_ONCE);
-        let _ = counts.decide(
-            Era { plan: &plan, number: 1 },
-            b"key",
-            ScriptVerb::Check,
-            Units::exactly(1),
-            0,
-        );
+        counts.learn(Era { plan, number: 1 }, b"key", &reply(), AT_ONCE);
+        decide(&world, 1, 1);
         assert_eq!(counts.reports(), [KeyReport { key: b"key"[..].into(), units: 1 }]);
     }
 
     #[test]
     fn units_of_a_report_that_was_dropped_are_reported_again() {
-        let (plan, counts) = of_one_key();
-        let _ = counts.decide(
-            Era { plan: &plan, number: 0 },
-            b"key",
-            ScriptVerb::Check,
-            Units::exactly(1),
-            0,
-        );
+        let world = of_one_key();
+        let (plan, counts) = &world;
+        decide(&world, 0, 1);
         let unreported = || counts.unheard(b"key").since(Unheard::default()).0;
         let keys = counts.reports();
-        drop(counts.under_way(Era { plan: &plan, number: 0 }, &keys));
+        drop(counts.under_way(Era { plan, number: 0 }, &keys));
         assert_eq!((counts.reports(), unreported()), (keys.clone(), 1));
-        counts.under_way(Era { plan: &plan, number: 0 }, &keys).answered(reply(), AT_ONCE);
+        counts.under_way(Era { plan, number: 0 }, &keys).answered(reply(), AT_ONCE);
         assert_eq!((counts.reports(), unreported()), (vec![], 0));
     }
 }

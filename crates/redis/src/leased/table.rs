@@ -156,16 +156,18 @@ mod tests {
 
     const TERMS: Terms = Terms { most: 8, poll_ns: 0, era: 0 };
 
+    const MANY: Terms = Terms { most: 1_000, ..TERMS };
+
+    fn grant(units: u64, asked_ns: u64, remaining: u64) -> Grant {
+        let beyond = Beyond { remaining, reset_ns: 0 };
+        Grant { units, asked_ns, turns_ns: None, stamp: 7, charged_us: 0, beyond }
+    }
+
     /// Gives the key a lease that was asked for at time 0, and so ends within the first second.
     fn take(table: &LeaseTable, key: &[u8]) -> Option<()> {
         table.set(key).with(key, 0, |holding| {
             assert!(matches!(holding.spend(TERMS, 1, 0, 0), Spend::Ask(_)));
-            let (turns_ns, beyond) = (None, Beyond::default());
-            holding.granted(
-                TERMS,
-                Grant { units: 2, asked_ns: 0, turns_ns, stamp: 0, charged_us: 0, beyond },
-                0,
-            );
+            holding.granted(TERMS, grant(2, 0, 0), 0);
         })
     }
 
@@ -187,36 +189,29 @@ mod tests {
 
     #[test]
     fn units_that_are_spent_without_a_lock_are_those_of_the_lease() {
-        let (table, terms) = (LeaseTable::new(1), Terms { most: 1_000, poll_ns: 0, era: 0 });
+        let table = LeaseTable::new(1);
         let set = table.set(b"key");
         set.with(b"key", 0, |holding| {
-            assert!(matches!(holding.spend(terms, 100, 0, 0), Spend::Ask(_)));
-            let (turns_ns, beyond) = (None, Beyond { remaining: 900, reset_ns: 0 });
-            let grant =
-                Grant { units: 100, asked_ns: 0, turns_ns, stamp: 7, charged_us: 0, beyond };
-            holding.granted(terms, grant, 0);
+            assert!(matches!(holding.spend(MANY, 100, 0, 0), Spend::Ask(_)));
+            holding.granted(MANY, grant(100, 0, 900), 0);
         });
         let spent = (0..200).filter(|_| set.spend(b"key", 1, 0, 0).is_some()).count();
         assert_eq!(spent, 99);
         assert!(set.spend(b"another", 1, 0, 0).is_none());
         // The last unit is spent from the holding, which then notices that the lease is spent.
         assert_eq!(set.with(b"key", 0, |holding| holding.left()), Some(1));
-        let last = set.with(b"key", 0, |holding| holding.spend(terms, 1, 0, 0));
+        let last = set.with(b"key", 0, |holding| holding.spend(MANY, 1, 0, 0));
         assert!(matches!(last, Some(Spend::Spent { stamp: 7, .. })));
         assert_eq!(set.with(b"key", 0, |holding| holding.left()), Some(0));
     }
 
     #[test]
     fn units_in_a_pool_end_with_their_lease_and_are_drained_with_it() {
-        let (table, terms) = (LeaseTable::new(1), Terms { most: 1_000, poll_ns: 0, era: 0 });
+        let table = LeaseTable::new(1);
         let set = table.set(b"key");
         let fill = |asked_ns| {
-            set.with(b"key", asked_ns, |holding| {
-                let (turns_ns, beyond) = (None, Beyond::default());
-                let grant =
-                    Grant { units: 50, asked_ns, turns_ns, stamp: 7, charged_us: 0, beyond };
-                holding.granted(terms, grant, asked_ns);
-            })
+            let grant = grant(50, asked_ns, 0);
+            set.with(b"key", asked_ns, |holding| holding.granted(MANY, grant, asked_ns))
         };
         fill(0);
         let life_ns = crate::leased::terms::LIFE_NS;

@@ -205,25 +205,3 @@ pub(crate) struct Glance {
     /// Whether units have expired that are not given back yet.
     pub(crate) has_expired: bool,
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::leased::holding::Holding;
-
-    #[test]
-    fn what_was_charged_beside_units_under_way_is_not_told_as_left() {
-        let (mut holding, terms) = (Holding::default(), Terms::new(64, 0));
-        assert!(matches!(holding.spend(terms, 4, 0, 0), Spend::Ask(_)));
-        assert_eq!(holding.glance(0).asks, 1);
-        holding.charged_beside(3);
-        assert_eq!(holding.glance(0).asks, 2, "an older answer does not know of it");
-        let beyond = Beyond { remaining: 99, reset_ns: 0 };
-        let grant =
-            Grant { units: 4, asked_ns: 0, turns_ns: None, stamp: 0, charged_us: 0, beyond };
-        holding.granted(terms, grant, 0);
-        assert_eq!(holding.known(terms).remaining, 4 + 96);
-        holding.charged_beside(6);
-        assert_eq!(holding.known(terms).remaining, 4 + 90);
-    }
-}

@@ -68,30 +68,15 @@ mod tests {
             let years = year - 2000;
             11_017 + 365 * years + years / 4 + (153 * month + 2) / 5 + day - 1
         };
-        let of = |dates: [[u64; 3]; 6]| WindowEnds(dates.map(|date| days(date) * 86_400_000_000));
         assert_eq!(days([2025, 2, 1]) * 86_400, 1_738_368_000);
-        assert_eq!(
-            WindowEnds::around(Month, days([2024, 3, 31]) * 86_400_000_000),
-            of([
-                [2024, 2, 29],
-                [2024, 3, 1],
-                [2024, 4, 1],
-                [2024, 5, 1],
-                [2024, 6, 1],
-                [2024, 7, 1]
-            ])
-        );
-        assert_eq!(
-            WindowEnds::around(Month, days([2025, 3, 1]) * 86_400_000_000),
-            of([
-                [2025, 1, 29],
-                [2025, 2, 1],
-                [2025, 3, 1],
-                [2025, 4, 1],
-                [2025, 5, 1],
-                [2025, 6, 1]
-            ])
-        );
+        for ([year, month, day], ends) in [
+            ([2024, 3, 31], [[2, 29], [3, 1], [4, 1], [5, 1], [6, 1], [7, 1]]),
+            ([2025, 3, 1], [[1, 29], [2, 1], [3, 1], [4, 1], [5, 1], [6, 1]]),
+        ] {
+            let found = WindowEnds::around(Month, days([year, month, day]) * 86_400_000_000);
+            let ends = ends.map(|[month, day]| days([year, month, day]) * 86_400_000_000);
+            assert_eq!(found, WindowEnds(ends), "{year}-{month}-{day}");
+        }
         // The 29th of January 2025 is a Wednesday, and 2024 a leap year.
         let noon = days([2025, 2, 5]) * 86_400_000_000 + 43_200_000_000;
         let WindowEnds(weeks) = WindowEnds::around(Week(Weekday::Sunday), noon);

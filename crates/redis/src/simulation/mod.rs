@@ -91,27 +91,15 @@ fn without_faults_the_limit_is_used_up() {
     println!("{} of {}", sum(&outcomes, |o| o.admitted), sum(&outcomes, |o| o.bound));
 }
 
-fn is_caught(flaw: LeaseFlaw) {
-    let caught = (0..200).any(|seed| run(Setup::stormy(seed).flawed(flaw)).violation.is_some());
-    assert!(caught, "{flaw:?} breaks nothing that is looked at");
-}
-
 #[test]
-fn a_reply_that_is_entered_twice_is_caught() {
-    is_caught(LeaseFlaw::ReplyTwice);
-}
-
-#[test]
-fn a_share_that_is_full_again_in_every_outage_is_caught() {
-    is_caught(LeaseFlaw::ShareRefilled);
-}
-
-#[test]
-fn a_lease_that_is_spent_before_the_store_has_charged_it_is_caught() {
-    is_caught(LeaseFlaw::SpentBeforeCharged);
-}
-
-#[test]
-fn a_store_that_forgets_what_is_not_counted_as_a_loss_is_caught() {
-    is_caught(LeaseFlaw::SilentLoss);
+fn every_planted_mistake_is_caught() {
+    for flaw in [
+        LeaseFlaw::ReplyTwice,
+        LeaseFlaw::ShareRefilled,
+        LeaseFlaw::SpentBeforeCharged,
+        LeaseFlaw::SilentLoss,
+    ] {
+        let caught = (0..200).any(|seed| run(Setup::stormy(seed).flawed(flaw)).violation.is_some());
+        assert!(caught, "{flaw:?} breaks nothing that is looked at");
+    }
 }

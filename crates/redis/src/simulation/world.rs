@@ -23,9 +23,13 @@ const DEADLINE_NS: u64 = 5 * MS;
 /// A mistake that a test plants, to see that the audit finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LeaseFlaw {
+    /// A reply is entered twice.
     ReplyTwice,
+    /// A node's share is full again in every outage.
     ShareRefilled,
+    /// A lease is spent before the store has charged it.
     SpentBeforeCharged,
+    /// The store forgets units that are not counted as a loss.
     SilentLoss,
 }
 
@@ -76,8 +80,6 @@ pub(super) struct LeaseOutcome {
     pub(super) violation: Option<String>,
     pub(super) nodes: u64,
     pub(super) requests: u64,
-    /// The units that were asked for.
-    pub(super) offered: u64,
     pub(super) admitted: u64,
     pub(super) by_shares: u64,
     pub(super) bound: u64,
@@ -257,7 +259,6 @@ impl LeaseWorld {
         let cost = if self.draw(10) == 0 { 2 + self.draw(3) } else { 1 };
         let cost = cost.min(self.quota.max_burst());
         self.outcome.requests += 1;
-        self.outcome.offered += cost;
         let outcomes = self.nodes[node].arrive(cost, self.now_ns);
         self.count(node, &outcomes);
         let wait_ns = self.draw(2 * self.gap_ns);

@@ -31,18 +31,14 @@ impl Cluster {
         for n in 0..NODES {
             let bus = free_port().to_string();
             let file = format!("tollgate-cluster-{}-{bus}.conf", std::process::id());
-            let server = Server::start_with(&[
-                "--cluster-enabled",
-                "yes",
-                "--cluster-config-file",
-                &file,
-                "--cluster-port",
-                &bus,
-                "--cluster-node-timeout",
-                "15000",
-                "--cluster-require-full-coverage",
-                "no",
-            ]);
+            let settings = [
+                ["--cluster-enabled", "yes"],
+                ["--cluster-config-file", &file],
+                ["--cluster-port", &bus],
+                ["--cluster-node-timeout", "15000"],
+                ["--cluster-require-full-coverage", "no"],
+            ];
+            let server = Server::start_with(&settings.concat());
             files.push(std::env::temp_dir().join(file));
             let (first, last) = (SLOTS * n / NODES, SLOTS * (n + 1) / NODES - 1);
             let slots = [first, last].map(|slot| slot.to_string());

@@ -12,9 +12,6 @@
 //! admit in six intervals.
 //!
 //! Meanwhile decisions must go on, no caller may wait past the deadline, and all nodes must recover by themselves.
-#![allow(unreachable_pub, reason = "each test file includes this module for itself")]
-#![allow(dead_code, reason = "and uses only a part of it")]
-#![allow(clippy::unwrap_used, reason = "a test helper fails as loudly as a test")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -123,8 +120,8 @@ async fn ask(limiter: RedisLimiter, seen: Arc<Seen>, stop: Arc<AtomicBool>) {
 
 impl Load {
     /// Starts three nodes. On each node, each mode has its own connection, and so its own isolation time.
-    pub async fn on(port: u16) -> Self {
-        Self::ruled(&format!("redis://127.0.0.1:{port}/"), OnError::Local).await
+    pub async fn on(address: &str) -> Self {
+        Self::ruled(address, OnError::Local).await
     }
 
     pub async fn ruled(address: &str, on_error: OnError) -> Self {
@@ -184,15 +181,11 @@ impl Load {
 
     /// Waits until some decisions of every mode were made without the store.
     pub async fn falls_back(&self) {
-        let before = self.seen.each_ref().map(|seen| seen.degraded.load(Ordering::Relaxed));
-        let start = Instant::now();
-        loop {
-            let now = self.seen.each_ref().map(|seen| seen.degraded.load(Ordering::Relaxed));
-            if now.iter().zip(&before).all(|(now, before)| *now > before + 20) {
-                return;
-            }
+        let degraded = || self.seen.each_ref().map(|seen| seen.degraded.load(Ordering::Relaxed));
+        let (before, start) = (degraded(), Instant::now());
+        while degraded().iter().zip(before).any(|(now, before)| *now <= before + 20) {
             assert!(start.elapsed() < RECOVERY, "no decision goes on without the store");
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            Self::wait(5).await;
         }
     }
 

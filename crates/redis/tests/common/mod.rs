@@ -12,15 +12,27 @@ pub mod server;
 use std::time::Duration;
 
 use server::Server;
-use tollgate_redis::{Mode, RedisLimiter, Settings, Store};
+use tollgate_redis::{Fault, Mode, RedisLimiter, Settings, Store};
 
 /// A deadline that is long enough on a machine that is busy with other tests.
 pub const PATIENT: Duration = Duration::from_secs(10);
 
 /// A store that is connected.
 pub async fn store(server: &Server) -> Store {
-    let store = Store::with(&server.address(), PATIENT, "test").unwrap();
-    store.ready().await;
+    store_at(&server.address()).await
+}
+
+/// A server, and a store that is connected to it.
+pub async fn started() -> (Server, Store) {
+    let server = Server::start();
+    let store = store(&server).await;
+    (server, store)
+}
+
+/// A store at this address that is connected.
+pub async fn store_at(address: &str) -> Store {
+    let store = Store::with(address, PATIENT, "test").unwrap();
+    tokio::time::timeout(PATIENT, store.ready()).await.expect("no connection");
     store
 }
 
@@ -42,4 +54,40 @@ pub async fn nodes(server: &Server, policy: &str, mode: Mode, count: u64) -> Vec
         nodes.push(limiter(&store(server).await, policy, mode, count));
     }
     nodes
+}
+
+/// Makes requests for one unit each, and returns how many were admitted.
+pub async fn admitted(limiter: &RedisLimiter, key: &str, requests: u64) -> u64 {
+    let mut count = 0;
+    for _ in 0..requests {
+        count += u64::from(limiter.check(key).await.is_allowed());
+    }
+    count
+}
+
+/// Makes requests for one unit each, which must all be admitted.
+pub async fn spend(limiter: &RedisLimiter, key: &str, requests: u64) {
+    assert_eq!(admitted(limiter, key, requests).await, requests, "{key}");
+}
+
+/// The units that a peek finds.
+pub async fn left(limiter: &RedisLimiter, key: &str) -> u64 {
+    limiter.entry(key).peek(1).await.decision().remaining()
+}
+
+/// Asks every millisecond until the answer is yes.
+pub async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let asked = async {
+        while !is_so().await {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(PATIENT, asked).await.expect(what);
+}
+
+/// Waits until the store has had one of these faults, and so is degraded.
+pub async fn degraded_by(store: &Store, faults: &[Fault]) {
+    let had = async || faults.iter().any(|fault| store.stats().faults(*fault) > 0);
+    until("a fault", had).await;
+    assert!(store.is_degraded(), "{:?}", store.stats());
 }

@@ -54,6 +54,10 @@ impl Proxy {
         Self { port, delay_ms, refuses, loses, cuts }
     }
 
+    pub fn address(&self) -> String {
+        format!("redis://127.0.0.1:{}/", self.port)
+    }
+
     /// Delays every reply by this time.
     pub fn delay(&self, delay: Duration) {
         self.delay_ms.store(u64::try_from(delay.as_millis()).unwrap(), Ordering::Relaxed);

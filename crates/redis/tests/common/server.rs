@@ -34,19 +34,8 @@ pub fn free_port() -> u16 {
     }
 }
 
-fn launch(port: u16, arguments: &[String]) -> Child {
+fn launch(arguments: &[String]) -> Child {
     Command::new("redis-server")
-        .args([
-            "--port",
-            &port.to_string(),
-            "--bind",
-            "127.0.0.1",
-            "--save",
-            "",
-            "--appendonly",
-            "no",
-        ])
-        .args(["--dir", std::env::temp_dir().to_str().unwrap()])
         .args(arguments)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -62,24 +51,27 @@ impl Server {
     }
 
     pub fn start_with(arguments: &[&str]) -> Self {
-        let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
-        let port = free_port();
-        let server = Self { child: launch(port, &arguments), port, arguments };
-        server.wait();
-        server
+        let (port, directory) = (free_port(), std::env::temp_dir());
+        let number = port.to_string();
+        let own = [
+            ["--port", &number],
+            ["--bind", "127.0.0.1"],
+            ["--save", ""],
+            ["--appendonly", "no"],
+            ["--dir", directory.to_str().unwrap()],
+        ];
+        Self::launched(port, &[&own.concat()[..], arguments].concat())
     }
 
     /// Starts a sentinel with the settings in a file, and with these arguments.
     pub fn sentinel(file: &std::path::Path, port: u16, arguments: &[&str]) -> Self {
-        let child = Command::new("redis-server")
-            .args([file.to_str().unwrap(), "--sentinel"])
-            .args(arguments)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("redis-server");
-        let arguments = arguments.iter().map(ToString::to_string).collect();
-        let server = Self { child, port, arguments };
+        let own = [file.to_str().unwrap(), "--sentinel"];
+        Self::launched(port, &[&own[..], arguments].concat())
+    }
+
+    fn launched(port: u16, arguments: &[&str]) -> Self {
+        let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+        let server = Self { child: launch(&arguments), port, arguments };
         server.wait();
         server
     }
@@ -98,16 +90,12 @@ impl Server {
 
     /// Runs a command given as words.
     pub fn run<T: redis::FromRedisValue>(&self, words: &[&str]) -> T {
-        let mut command = redis::cmd(words[0]);
-        command.arg(&words[1..]);
-        command.query(&mut self.connection()).unwrap()
+        redis::cmd(words[0]).arg(&words[1..]).query(&mut self.connection()).unwrap()
     }
 
     /// Runs a command that the server may refuse.
     pub fn try_run(&self, words: &[&str]) -> redis::RedisResult<()> {
-        let mut command = redis::cmd(words[0]);
-        command.arg(&words[1..]);
-        command.query(&mut self.connection())
+        redis::cmd(words[0]).arg(&words[1..]).query(&mut self.connection())
     }
 
     /// Waits until the server answers.
@@ -138,7 +126,7 @@ impl Server {
 
     /// Starts a killed server again, empty and on the same port.
     pub fn restart(&mut self) {
-        self.child = launch(self.port, &self.arguments);
+        self.child = launch(&self.arguments);
         self.wait();
     }
 }
