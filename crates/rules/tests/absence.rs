@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::common::{World, over_and_left};
+use crate::common::{World, over_and_left, stacked, with};
 use tollgate_rules::{Code, RuleSettings};
 
 /// The number of clients is that of the bug report, in which all of them were wrongly admitted.
@@ -160,10 +160,8 @@ fn what_was_spent_lingers_for_ten_minutes_or_the_window_to_the_nanosecond() {
 #[test]
 fn a_number_that_is_cut_off_loses_nothing() {
     let sized = |capacity: &str| {
-        format!(
-            "domain: d\ndescriptors:\n  - key: user\n    capacity: {capacity}\n    \
-             rate_limit: {{unit: day, requests_per_unit: 1}}\n"
-        )
+        let limit = "rate_limit: {unit: day, requests_per_unit: 1}";
+        with(&format!("key: user\n    capacity: {capacity}\n    {limit}"))
     };
     let world = spent(&[&sized("1000")], &[("d", "user")]);
     for cut in ["1", "10", "100", "1000"] {
@@ -174,10 +172,6 @@ fn a_number_that_is_cut_off_loses_nothing() {
 
 #[test]
 fn one_of_stacked_limits_that_comes_back_finds_what_was_spent() {
-    let stacked = |limits: &[&str]| {
-        let limits: String = limits.iter().map(|limit| format!("      - {{{limit}}}\n")).collect();
-        format!("domain: d\ndescriptors:\n  - key: user\n    limits:\n{limits}")
-    };
     let (hour, day) = ("unit: hour, requests_per_unit: 9", "unit: day, requests_per_unit: 1");
     let world = spent(&[&stacked(&[hour, day])], &[("d", "user")]);
     world.load(&stacked(&[hour])).expect("good rules");
@@ -201,7 +195,7 @@ fn stacked_limits_that_come_back_go_on_each_with_its_own_table() {
         assert_eq!(left(), 8);
         world.load(KEPT).expect("good rules");
         world.load(&rule).expect("good rules");
-        assert!(world.maker.cache().rules().expect("loaded").changes().is_empty());
+        assert!(world.rules().changes().is_empty());
         // One unit of the hour's limit is spent, and ten of the day's.
         for n in 2..=9 {
             assert_eq!(left(), 9 - n);

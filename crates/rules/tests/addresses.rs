@@ -1,13 +1,12 @@
 //! Clients are identified by the networks of their addresses.
 
-use crate::common::{World, refused};
-use tollgate_rules::{Answer, Descriptor, DescriptorEntry, Override, Request, RuleSettings, Unit};
+use crate::common::{World, compat_is, refused, with};
+use tollgate_rules::{Answer, Descriptor, DescriptorEntry, Override, Request, Unit};
 
 fn rules(more: &str) -> String {
-    format!(
-        "domain: d\ndescriptors:\n  - {{key: remote_address, capacity: 1000, {more} \
-         rate_limit: {{unit: hour, requests_per_unit: 200}}}}\n"
-    )
+    with(&format!(
+        "{{key: remote_address, capacity: 1000, {more} rate_limit: {{unit: hour, requests_per_unit: 200}}}}"
+    ))
 }
 
 fn from(world: &World, address: &str) -> Answer {
@@ -43,9 +42,8 @@ fn prefix_v6_says_how_many_bits_tell_clients_apart() {
 
 #[test]
 fn prefix_v4_makes_each_network_one_client_also_under_compat() {
-    let compat = RuleSettings { compat: true, ..RuleSettings::default() };
-    for settings in [RuleSettings::default(), compat] {
-        let world = World::with(&rules("prefix_v4: 24,"), settings);
+    for compat in [false, true] {
+        let world = World::with(&rules("prefix_v4: 24,"), compat_is(compat));
         for (address, left) in [
             ("192.0.2.1", 199),
             ("192.0.2.255", 198),
@@ -59,13 +57,12 @@ fn prefix_v4_makes_each_network_one_client_also_under_compat() {
 
 #[test]
 fn compat_counts_values_as_they_are_unless_the_rule_says_otherwise() {
-    let compat = || RuleSettings { compat: true, ..RuleSettings::default() };
-    let world = World::with(&rules(""), compat());
+    let world = World::with(&rules(""), compat_is(true));
     assert_eq!(served_of_one_network(&world, 300), 300);
     for (address, left) in [("2001:db8::1", 199), ("2001:DB8::1", 199), ("::ffff:192.0.2.1", 199)] {
         assert_eq!(from(&world, address).statuses()[0].remaining, left, "{address}");
     }
-    let world = World::with(&rules("prefix_v6: 64,"), compat());
+    let world = World::with(&rules("prefix_v6: 64,"), compat_is(true));
     assert_eq!(served_of_one_network(&world, 300), 200);
 }
 
@@ -106,9 +103,8 @@ fn a_rule_whose_prefix_changes_begins_anew_and_says_so() {
     world.load(&rules("prefix_v6: 64,")).unwrap();
     assert_eq!(from(&world, "2001:db8:1:2::77").statuses()[0].remaining, 189);
     world.load(&rules("prefix_v6: 56,")).unwrap();
-    let loaded = world.maker.cache().rules().expect("rules");
     assert_eq!(
-        loaded.changes()[0].to_string(),
+        world.changes()[0],
         "d.remote_address: fixed-window 200/h and begins anew: its clients are told apart by other bits of their \
          addresses"
     );
@@ -117,22 +113,15 @@ fn a_rule_whose_prefix_changes_begins_anew_and_says_so() {
 
 #[test]
 fn bits_that_no_address_has_are_refused_with_what_is_accepted() {
-    for bits in ["0", "129", "256", "-1", "64.0", "wide"] {
-        assert_eq!(
-            refused(rules(&format!("prefix_v6: {bits},"))),
-            format!(
-                "test.yaml:3:54: error checking config: prefix_v6 '{bits}' is not understood; use the bits that \
-                 tell IPv6 clients apart, 1 to 128, as in 64"
-            )
-        );
-    }
-    for bits in ["0", "33", "256", "/24"] {
-        assert_eq!(
-            refused(rules(&format!("prefix_v4: {bits},"))),
-            format!(
-                "test.yaml:3:54: error checking config: prefix_v4 '{bits}' is not understood; use the bits that \
-                 tell IPv4 clients apart, 1 to 32, as in 24"
-            )
-        );
+    let six = (6, "1 to 128, as in 64", &["0", "129", "256", "-1", "64.0", "wide"][..]);
+    let four = (4, "1 to 32, as in 24", &["0", "33", "256", "/24"][..]);
+    for (version, accepted, refused_bits) in [six, four] {
+        for bits in refused_bits {
+            let expected = format!(
+                "test.yaml:3:54: error checking config: prefix_v{version} '{bits}' is not understood; use the bits that \
+                 tell IPv{version} clients apart, {accepted}"
+            );
+            assert_eq!(refused(rules(&format!("prefix_v{version}: {bits},"))), expected);
+        }
     }
 }

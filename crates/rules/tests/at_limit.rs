@@ -2,12 +2,8 @@
 
 use std::time::Duration;
 
-use crate::common::{World, over_and_left};
+use crate::common::{World, limit, over_and_left};
 use tollgate::{Changing, Decision, KeyedLimiter, ManualClock, Policy};
-
-fn one(limit: &str) -> String {
-    format!("domain: d\ndescriptors:\n  - key: user\n    rate_limit: {{{limit}}}\n")
-}
 
 #[test]
 fn a_counted_denial_is_charged_to_the_limit_that_denied_and_to_no_other() {
@@ -51,8 +47,8 @@ fn every_word_decides_as_the_core_does_with_the_same_words() {
     let up_to = (ALGORITHMS[0], (", count_rejected: 40s", " count-denied 40s"));
     let all = ALGORITHMS.into_iter().flat_map(|one| WORDS.map(|other| (one, other)));
     for ((algorithm, policy), (keys, words)) in all.chain([up_to]) {
-        let limit = format!("unit: minute, requests_per_unit: 4, algorithm: {algorithm}{keys}");
-        let (world, clock) = (World::new(&one(&limit)), ManualClock::new());
+        let text = format!("unit: minute, requests_per_unit: 4, algorithm: {algorithm}{keys}");
+        let (world, clock) = (World::new(&limit(&text)), ManualClock::new());
         let policy: Policy = format!("{policy}{words}").parse().expect("a policy");
         // The core's table is built like the table of a rule, whose policy a reload can change.
         let core = KeyedLimiter::builder(policy).changing().clock(clock.clone()).build(100);
@@ -64,13 +60,13 @@ fn every_word_decides_as_the_core_does_with_the_same_words() {
                 Decision::Allowed(permit) => (None, permit.is_over()),
                 Decision::Denied(denial) => (denial.retry_after(), false),
             };
-            let status = world.take("d", "user", 1 + n % 3).statuses()[0];
+            let status = world.take("d", "k", 1 + n % 3).statuses()[0];
             assert_eq!(
                 (!status.is_over, status.remaining, status.retry_after, status.reset_after),
                 (decision.is_allowed(), decision.remaining(), waits, decision.reset_after()),
-                "{limit}, request {n}"
+                "{text}, request {n}"
             );
-            assert_eq!(status.is_within_soft, is_soft, "{limit}, request {n}");
+            assert_eq!(status.is_within_soft, is_soft, "{text}, request {n}");
             let step = Duration::from_millis(700 + 613 * (n % 11));
             world.clock.advance(step);
             clock.advance(step);

@@ -44,9 +44,7 @@ descriptors:
         assert_eq!(firsts, usize::from(forgotten > 0), "{key}");
         let first = told.iter().find(|status| status.uncharged > 0);
         assert!(first.is_none_or(|status| status.is_first_uncharged), "{key}");
-        let rules = world.maker.cache().rules().expect("they were loaded");
-        let rule = rules.rules().iter().find(|rule| rule.path() == key).expect("its rule");
-        assert_eq!(rule.counts().uncharged, forgotten, "{key}");
+        assert_eq!(world.counts(key).uncharged, forgotten, "{key}");
         // The time until the next question is admitted is exact, to the nanosecond.
         assert_eq!(ask(&world, key, 0).retry_after(), Some(wait), "{key}");
         world.clock.advance(wait - Duration::from_nanos(1));

@@ -2,20 +2,15 @@
 
 use std::time::Duration;
 
-use crate::common::{World, over_and_left};
-use tollgate_rules::{CurrentLimit, Descriptor, Override, Request, RuleSettings, Unit};
+use crate::common::{World, compat_is, over_and_left};
+use tollgate_rules::{CurrentLimit, Descriptor, Override, Purpose, Request, Unit};
 
 const SHOP: &str = "
 domain: another
 descriptors:
-  - {key: key1, rate_limit: {unit: second, requests_per_unit: 50}}
   - {key: key2, rate_limit: {unit: minute, requests_per_unit: 20}}
   - {key: key3, rate_limit: {unit: hour, requests_per_unit: 10}}
 ";
-
-fn compat() -> RuleSettings {
-    RuleSettings { compat: true, ..RuleSettings::default() }
-}
 
 #[test]
 fn a_window_admits_its_limit_and_turns_on_the_clock() {
@@ -82,7 +77,7 @@ fn a_denied_request_is_charged_nowhere() {
 
 #[test]
 fn compat_charges_each_descriptor_on_its_own() {
-    let world = World::with(SHOP, compat());
+    let world = World::with(SHOP, compat_is(true));
     let check = || over_and_left(&world.check("another", &[&[("key2", "x")], &[("key3", "x")]]));
     for call in 1..=10 {
         assert_eq!(check(), [(false, 20 - call), (false, 10 - call)]);
@@ -95,7 +90,7 @@ fn compat_charges_each_descriptor_on_its_own() {
 #[test]
 fn compat_lets_a_denied_request_use_up_what_was_left() {
     let take = |world: &World, hits| over_and_left(&world.take("another", "key3", hits))[0];
-    let (world, as_there) = (World::new(SHOP), World::with(SHOP, compat()));
+    let (world, as_there) = (World::new(SHOP), World::with(SHOP, compat_is(true)));
     for (hits, ours, theirs) in
         [(7, (false, 3), (false, 3)), (5, (true, 3), (true, 0)), (1, (false, 2), (true, 0))]
     {
@@ -103,20 +98,17 @@ fn compat_lets_a_denied_request_use_up_what_was_left() {
     }
     // A denied request does not use up what is left under a rule that names an algorithm.
     let named = SHOP.replace("unit: 10}", "unit: 10, algorithm: fixed-window}");
-    let named = World::with(&named, compat());
+    let named = World::with(&named, compat_is(true));
     let [_, denied, rest] = [7, 5, 3].map(|hits| take(&named, hits));
     assert_eq!((denied.0, rest), (true, (false, 0)));
 }
 
 #[test]
 fn compat_lets_a_denied_request_use_up_the_limit_that_it_brought() {
-    let world = World::with(SHOP, compat());
-    let limit = Some(Override { requests_per_unit: 10, unit: Unit::Hour });
-    let ask = |hits| {
-        let descriptors =
-            [Descriptor { hits: Some(hits), limit, ..Descriptor::new(&[("own", "x")]) }];
-        over_and_left(&world.ask(&Request::new("another", &descriptors)).expect("good"))
-    };
+    let world = World::with(SHOP, compat_is(true));
+    let limit = Override { requests_per_unit: 10, unit: Unit::Hour };
+    let ask =
+        |hits| over_and_left(&world.decide_own(("another", "own"), limit, hits, Purpose::Check));
     assert_eq!([ask(7), ask(5), ask(1)], [[(false, 3)], [(true, 0)], [(true, 0)]]);
 }
 
@@ -158,51 +150,6 @@ descriptors:
     // The second request was not charged to this limit.
     world.clock.advance(Duration::from_secs(598));
     assert_eq!(check(), ((true, 0), Some("slow".to_owned())));
-}
-
-#[test]
-fn every_algorithm_that_the_documentation_lists_is_understood() {
-    for (algorithm, policy) in [
-        ("gcra", "gcra 6/m"),
-        ("token-bucket", "gcra 6/m"),
-        ("leaky-bucket", "gcra 6/m"),
-        ("leaky-bucket hard", "gcra 1/m burst 6"),
-        ("spaced", "gcra 6/m burst 1"),
-        ("fixed-window", "fixed-window 6/m"),
-        ("fixed-window from-first", "fixed-window 6/m from-first"),
-        ("sliding-window exact", "sliding-window 6/m exact"),
-        ("sliding-window", "sliding-window 6/m"),
-        ("sliding-window strict", "sliding-window 6/m strict"),
-        ("segmented-window x6", "segmented-window 6/m x6"),
-    ] {
-        let limit = format!("{{unit: minute, requests_per_unit: 6, algorithm: {algorithm}}}");
-        let world =
-            World::new(&format!("domain: d\ndescriptors: [{{key: k, rate_limit: {limit}}}]"));
-        let rules = world.maker.cache().rules().expect("loaded");
-        let found = rules.rules()[0].limits()[0].policy().expect("a policy").to_string();
-        assert_eq!(found, policy, "{algorithm}");
-    }
-}
-
-#[test]
-fn a_calendar_month_ends_with_the_month() {
-    let limit = "{unit: month, requests_per_unit: 2, algorithm: calendar-month}";
-    let world =
-        World::new(&format!("domain: api\ndescriptors: [{{key: plan, rate_limit: {limit}}}]"));
-    let days = |days: u64| Duration::from_secs(days * 86_400);
-    // The time is now in February 1970.
-    world.clock.advance(days(41));
-    let check = || world.check("api", &[&[("plan", "alice")]]);
-    assert_eq!(over_and_left(&check()), [(false, 1)]);
-    assert_eq!(over_and_left(&check()), [(false, 0)]);
-    let answer = check();
-    assert_eq!((over_and_left(&answer), answer.retry_after()), (vec![(true, 0)], Some(days(18))));
-    assert_eq!(
-        answer.statuses()[0].limit.as_ref().map(|limit| limit.unit),
-        Some(Some(Unit::Month))
-    );
-    world.clock.advance(days(18));
-    assert_eq!(over_and_left(&check()), [(false, 1)]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::common::{World, refused};
+use crate::common::{World, compat_is, limit, refused};
 use tollgate_rules::{
     Answer, HeadroomRefusal, Purpose, RuleCache, RuleCounts, RuleSettings, RuleText,
 };
@@ -28,13 +28,6 @@ impl World {
         self.maker.cache().report_headroom("shop", headroom, TEN).expect("a good report");
     }
 
-    /// Makes a request with one descriptor for each of these keys; each has the value `x`.
-    #[track_caller]
-    fn decide(&self, keys: &[&str], cost: u64, purpose: Purpose) -> Answer {
-        let keys: Vec<(&str, u64)> = keys.iter().map(|key| (*key, cost)).collect();
-        self.decide_keys("shop", &keys, purpose)
-    }
-
     /// Whether the request is admitted, and whether its units are borrowed.
     #[track_caller]
     fn asks(&self, key: &str) -> (bool, bool) {
@@ -44,13 +37,9 @@ impl World {
     /// The units that the pool would lend now, the units that it has lent, and the number of reports that have expired.
     #[track_caller]
     fn pool(&self) -> [u64; 3] {
-        let rules = self.maker.cache().rules().expect("rules");
+        let rules = self.rules();
         let pool = rules.pools().next().expect("a pool");
         [pool.remaining(), pool.lent(), pool.expired()]
-    }
-
-    fn counts(&self, rule: usize) -> RuleCounts {
-        self.maker.cache().rules().expect("rules").rules()[rule].counts()
     }
 }
 
@@ -71,7 +60,7 @@ fn what_a_limit_denies_is_borrowed_at_the_reported_headroom_and_nothing_without_
     let found = [(); 6].map(|()| world.asks("user"));
     assert_eq!(found, [BORROWED, BORROWED, BORROWED, BORROWED, DENIED, DENIED]);
     assert_eq!(world.pool(), [0, 4, 0]);
-    let RuleCounts { within_limit, over_limit, borrowed, .. } = world.counts(0);
+    let RuleCounts { within_limit, over_limit, borrowed, .. } = world.counts("user");
     assert_eq!((within_limit, over_limit, borrowed), (5, 4, 4));
     // With a headroom of 1 the pool has its units again after an hour. The client's own limit then has a new window.
     world.report(1.0);
@@ -87,7 +76,7 @@ fn a_report_counts_for_its_time_and_its_end_is_told_once() {
     let world = world(&[("user", HOURLY)]);
     world.report(1.0);
     assert_eq!([(); 2].map(|()| world.asks("user")), [OWN, BORROWED]);
-    let expire = || world.maker.cache().rules().expect("rules").pools().all(|pool| pool.expire());
+    let expire = || world.rules().pools().all(|pool| pool.expire());
     world.clock.advance(TEN - Duration::from_nanos(1));
     assert_eq!((world.asks("user"), expire()), (BORROWED, false));
     world.clock.advance(Duration::from_nanos(1));
@@ -167,7 +156,7 @@ fn a_peek_tells_what_a_check_would_do_and_takes_nothing() {
         assert_eq!(told(&world.decide(&["user"], 1, Purpose::Peek)), expected);
         assert_eq!(told(&world.decide(&["user"], 1, Purpose::CheckNow)), expected);
     }
-    assert_eq!(world.counts(0).borrowed, 1);
+    assert_eq!(world.counts("user").borrowed, 1);
     // `Purpose::Charge` puts the limit into debt, and borrows nothing.
     world.report(1.0);
     assert_eq!(told(&world.decide(&["user"], 1, Purpose::Charge)), OWN);
@@ -190,7 +179,7 @@ fn a_rule_in_shadow_mode_says_what_it_would_borrow_and_leaves_it_to_others() {
     world.report(0.125);
     let found = [(); 3].map(|()| world.asks("trial"));
     assert_eq!(found, [OWN, BORROWED, BORROWED]);
-    assert_eq!((world.pool(), world.counts(1).borrowed), ([1, 0, 0], 2));
+    assert_eq!((world.pool(), world.counts("trial").borrowed), ([1, 0, 0], 2));
     assert_eq!([(); 3].map(|()| world.asks("user")), [OWN, BORROWED, DENIED]);
     // Nothing is left that the rule in shadow mode could borrow. It still lets the request pass.
     let answer = world.decide(&["trial"], 1, Purpose::Check);
@@ -211,11 +200,8 @@ fn a_rule_in_quota_mode_that_can_borrow_has_room() {
 
 #[test]
 fn under_compat_each_descriptor_borrows_by_itself() {
-    let rules = text(
-        POOL,
-        &[("elastic", HOURLY), ("hard", "rate_limit: {unit: hour, requests_per_unit: 1}")],
-    );
-    let world = World::with(&rules, RuleSettings { compat: true, ..RuleSettings::default() });
+    let hard = "rate_limit: {unit: hour, requests_per_unit: 1}";
+    let world = World::with(&text(POOL, &[("elastic", HOURLY), ("hard", hard)]), compat_is(true));
     world.report(1.0);
     let ask = || world.decide(&["elastic", "hard"], 1, Purpose::Check);
     assert_eq!(told(&ask()), OWN);
@@ -233,8 +219,7 @@ fn a_pool_of_the_same_quota_goes_on_after_a_reload_and_another_begins_without_he
     let load = |pool: &str, more: &str| {
         let rules = text(pool, &[("user", HOURLY), ("more", more)]);
         world.load(&rules).expect("good rules");
-        let changes = world.maker.cache().rules().expect("rules");
-        changes.changes().iter().map(ToString::to_string).collect::<Vec<_>>()
+        world.changes()
     };
     assert!(load("{window: 60m, requests_per_unit: 8}", HOURLY).is_empty());
     assert_eq!(world.pool(), [3, 1, 0]);
@@ -271,11 +256,8 @@ fn a_pool_may_stand_in_any_file_of_its_domain_and_in_one() {
     let pool = format!("{{domain: shop, pool: {POOL}}}");
     let rules = format!("{{domain: shop, descriptors: [{{key: user, {HOURLY}}}]}}");
     let load = |texts: &[&str]| {
-        let texts: Vec<RuleText> = texts
-            .iter()
-            .enumerate()
-            .map(|(n, text)| RuleText::new(format!("{n}"), *text))
-            .collect();
+        let text = |(n, text): (usize, &&str)| RuleText::new(n.to_string(), *text);
+        let texts: Vec<RuleText> = texts.iter().enumerate().map(text).collect();
         cache.load(&texts).map(drop).map_err(|errors| errors[0].to_string())
     };
     assert_eq!(load(&[&rules, &pool]), Ok(()));
@@ -307,12 +289,11 @@ fn a_bad_pool_is_refused_with_its_place() {
     ] {
         assert_eq!(refused(text(pool, &[])), format!("test.yaml:{expected}"));
     }
-    let limit = |more: &str| {
-        let limit = format!("unit: day, requests_per_unit: 5, mode: elastic{more}");
-        refused(format!("domain: d\ndescriptors:\n  - {{key: k, rate_limit: {{{limit}}}}}\n"))
+    let elastic = |more: &str| {
+        refused(limit(&format!("unit: day, requests_per_unit: 5, mode: elastic{more}")))
     };
     assert_eq!(
-        limit(""),
+        elastic(""),
         "test.yaml:3:66: mode: elastic borrows from the pool of its domain, and 'd' has none; write pool: \
          {unit: second, requests_per_unit: 100} beside domain:"
     );
@@ -320,7 +301,7 @@ fn a_bad_pool_is_refused_with_its_place() {
     {
         let expected =
             format!("test.yaml:3:{at}: {key} and mode: elastic exclude each other; leave one out");
-        assert_eq!(limit(more), expected);
+        assert_eq!(elastic(more), expected);
     }
     let rules = text(POOL, &[]).replace("pool", "pol");
     assert_eq!(

@@ -4,13 +4,7 @@
 use std::time::Duration;
 
 use crate::common::World;
-use tollgate_rules::{Answer, Purpose};
-
-/// Makes a request with one descriptor for each of these keys; each has the value `x`.
-fn ask(world: &World, keys: &[&str], cost: u64) -> Answer {
-    let keys: Vec<(&str, u64)> = keys.iter().map(|key| (*key, cost)).collect();
-    world.decide_keys("shop", &keys, Purpose::Check)
-}
+use tollgate_rules::Purpose;
 
 /// A request that was admitted: the time, the cost, and whether the cost was borrowed.
 type Admitted = (u64, u64, bool);
@@ -45,7 +39,8 @@ descriptors:
         }
         let keys = [&["user"][..], &["user", "second"], &["user", "second", "hard"]];
         let cost = 1 + below(3);
-        let answer = ask(&world, keys[usize::try_from(below(3)).expect("one of three")], cost);
+        let keys = keys[usize::try_from(below(3)).expect("one of three")];
+        let answer = world.decide(keys, cost, Purpose::Check);
         let is_borrowed = answer.statuses()[0].is_borrowed;
         assert!(!is_borrowed || now_ms < until_ms, "borrowed on stale news");
         if answer.is_allowed() {

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::common::{Scripted, World, over_and_left};
+use crate::common::{Scripted, World, compat_is, over_and_left, with};
 use tollgate::{Decision, Limiter, ManualClock, Policy};
 use tollgate_rules::{
     Answer, Code, Descriptor, DescriptorEntry, LimitStore, Override, Purpose, Request, Rule,
-    RuleClaim, RuleSettings, StoreAnswer, Unit,
+    RuleClaim, StoreAnswer, Unit,
 };
 
 const RULES: &str = "
@@ -55,7 +55,12 @@ fn asked(
 
 /// What a limit of 5 decides about one more unit if this many units are spent.
 fn says(spent: u64) -> Decision {
-    let policy: Policy = "fixed-window 5/h".parse().expect("a policy");
+    says_under("fixed-window 5/h", spent)
+}
+
+/// The same under this policy.
+fn says_under(policy: &str, spent: u64) -> Decision {
+    let policy: Policy = policy.parse().expect("a policy");
     let limiter = Limiter::builder(policy).clock(ManualClock::new()).build();
     let _ = limiter.check_n(spent);
     limiter.check()
@@ -233,7 +238,7 @@ descriptors:
     ];
     let request = Request::new("d", &descriptors);
     let asked = |compat, purpose, spent| {
-        let world = World::with(rules, RuleSettings { compat, ..RuleSettings::default() });
+        let world = World::with(rules, compat_is(compat));
         let mut store = answering(true, &[spent; 3]);
         let answer = world.decide_in(&mut store, &request, purpose);
         let verbs = store.asked.into_iter().map(|(verb, claims)| {
@@ -264,8 +269,9 @@ descriptors:
 
 #[test]
 fn a_used_cost_is_denied_by_what_was_left_before_it_and_its_answer_tells_what_nobody_pays_for() {
-    let rule = "{key: used, usage: true, rate_limit: {unit: hour, requests_per_unit: 5}}";
-    let world = World::new(&format!("domain: d\ndescriptors:\n  - {rule}\n"));
+    let world = World::new(&with(
+        "{key: used, usage: true, rate_limit: {unit: hour, requests_per_unit: 5}}",
+    ));
     let keys = [("used", 7)];
     let mut store = Scripted { kept: 2, ..answering(true, &[5]) };
     // Units have come back between the look and the charge.
@@ -285,23 +291,13 @@ fn a_used_cost_waits_for_no_turn_and_is_denied_if_nothing_was_left() {
     let rules = "{domain: d, descriptors: [{key: used, usage: true, \
                  rate_limit: {unit: minute, requests_per_unit: 60, algorithm: gcra, burst: 10}}]}";
     let reserve = Purpose::Reserve { max_wait: Some(Duration::from_secs(3_600)) };
-    let spent = || {
-        let policy: Policy = "gcra 60/m burst 10".parse().expect("a policy");
-        let limiter = Limiter::builder(policy).clock(ManualClock::new()).build();
-        let _ = limiter.check_n(10);
-        limiter.check()
-    };
     for cost in [0, 5] {
-        let mut store =
-            Scripted { admitted: true, answers: vec![spent().into()], ..Scripted::default() };
+        let answers = vec![says_under("gcra 60/m burst 10", 10).into()];
+        let mut store = Scripted { admitted: true, answers, ..Scripted::default() };
         let world = World::new(rules);
         let answer = decide(&world, &mut store, reserve, &[("used", cost)]);
         assert!(!answer.is_allowed(), "a store, cost {cost}");
-        let entries = [("used", "x")];
-        let decided = |cost| {
-            let descriptors = [Descriptor { hits: Some(cost), ..Descriptor::new(&entries) }];
-            world.maker.decide(&Request::new("d", &descriptors), reserve).expect("an answer")
-        };
+        let decided = |cost| world.decide_keys("d", &[("used", cost)], reserve);
         assert!(decided(10).is_allowed());
         assert!(!decided(cost).is_allowed(), "the tables, cost {cost}");
     }
@@ -324,10 +320,7 @@ fn a_denial_without_the_store_promises_no_place_in_its_queue() {
                  algorithm: gcra, queue: 50}}]}";
     let world = World::new(rules);
     for (is_without_store, is_allowed) in [(false, true), (true, false)] {
-        let policy: Policy = "gcra 5/s".parse().expect("a policy");
-        let limiter = Limiter::builder(policy).clock(ManualClock::new()).build();
-        let _ = limiter.check_n(5);
-        let answers = vec![StoreAnswer { is_without_store, ..limiter.check().into() }];
+        let answers = vec![StoreAnswer { is_without_store, ..says_under("gcra 5/s", 5).into() }];
         let mut store = Scripted { answers, ..Scripted::default() };
         let answer = decide(&world, &mut store, Purpose::Peek, &[("queue", 1)]);
         assert_eq!(answer.is_allowed(), is_allowed, "{is_without_store}");

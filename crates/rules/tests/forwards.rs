@@ -1,10 +1,7 @@
 //! `forward_auth`: the descriptors that are made of a forwarded request, and the files that are refused.
 
 use crate::common::{Scripted, World, refused};
-use tollgate_rules::{
-    Descriptor, Forward, ForwardSource, Purpose, Request, RuleCache, RuleError, RuleSettings,
-    RuleText,
-};
+use tollgate_rules::{Descriptor, Forward, ForwardSource, Purpose, Request, RuleSettings};
 
 const RULES: &str = "
 domain: shop
@@ -47,7 +44,7 @@ fn each_form_of_a_source_is_read_and_printed_in_full() {
 #[test]
 fn descriptors_keep_the_order_of_the_file_and_a_domain_has_none_but_its_own() {
     let world = World::new(RULES);
-    let rules = world.maker.cache().rules().expect("rules");
+    let rules = world.rules();
     let expected = [
         "shop: forward_auth {remote_address: address of x-forwarded-for}",
         "shop: forward_auth {path: path of x-forwarded-uri else /, user: header x-user}",
@@ -152,11 +149,8 @@ fn a_load_that_could_make_of_a_request_more_than_it_may_have_is_refused() {
 fn a_descriptor_that_no_rule_matches_is_told() {
     let hidden = |forward: &str| {
         let (_, rules) = RULES.split_once("descriptors:").expect("rules");
-        let text = format!("{}descriptors:{rules}", with(forward));
-        let loaded = RuleCache::new(RuleSettings::default()).load(&[RuleText::new("a.yaml", text)]);
-        let told: Vec<String> =
-            loaded.expect("good rules").hidden().iter().map(RuleError::to_string).collect();
-        told
+        let world = World::new(&format!("{}descriptors:{rules}", with(forward)));
+        world.rules().hidden().iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     assert_eq!(hidden("{remote_address: address}"), [""; 0]);
     assert_eq!(hidden("{path: path, user: header x-user}"), [""; 0]);
@@ -167,7 +161,7 @@ fn a_descriptor_that_no_rule_matches_is_told() {
         ("{path: path, user: header x-user, method: method}", "path, user, method"),
     ] {
         let expected = format!(
-            "a.yaml:3:5: forward_auth makes a descriptor of {keys}, and no rule of the domain has these keys in this \
+            "test.yaml:3:5: forward_auth makes a descriptor of {keys}, and no rule of the domain has these keys in this \
              order, so it limits nothing; write a descriptor with them, or leave it out"
         );
         assert_eq!(hidden(forward), [expected], "{forward}");
@@ -185,7 +179,7 @@ fn a_rule_of_any_kind_matches_a_descriptor_of_its_keys() {
     ] {
         let text = format!("{}descriptors:\n  - {rule}\n", with("{k: path}"));
         let world = World::new(&text);
-        assert!(world.maker.cache().rules().expect("rules").hidden().is_empty(), "{rule}");
+        assert!(world.rules().hidden().is_empty(), "{rule}");
     }
 }
 
@@ -194,7 +188,7 @@ fn a_rule_of_any_kind_matches_a_descriptor_of_its_keys() {
 #[test]
 fn a_request_with_rules_of_its_own_is_decided_by_these_over_a_load() {
     let world = World::new(RULES);
-    let before = world.maker.cache().rules().expect("rules");
+    let before = world.rules();
     let renamed = RULES.replace("remote_address", "client");
     world.load(&renamed).expect("good rules");
     let descriptors = [Descriptor::new(&[("remote_address", "192.0.2.1")])];

@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
-use crate::common::{World, refused};
+use crate::common::{World, refused, with};
 use tollgate_rules::{Answer, Code, Descriptor, NoCell, Request, RuleCounts, Status};
 
 fn rule(capacity: usize, more: &str) -> String {
-    format!(
-        "domain: d\ndescriptors:\n  - {{key: remote_address, capacity: {capacity}, {more}, \
-         rate_limit: {{unit: hour, requests_per_unit: 100}}}}\n"
-    )
+    with(&format!(
+        "{{key: remote_address, capacity: {capacity}, {more}, \
+         rate_limit: {{unit: hour, requests_per_unit: 100}}}}"
+    ))
 }
 
 fn ask(world: &World, client: u32) -> Answer {
@@ -23,7 +23,7 @@ fn status(answer: &Answer) -> Status {
 }
 
 fn counts(world: &World) -> RuleCounts {
-    world.maker.cache().rules().expect("rules").rules()[0].counts()
+    world.counts("remote_address")
 }
 
 /// A rule whose table of some dozen cells is filled by other clients.
@@ -104,9 +104,8 @@ fn windows_that_open_with_the_first_request_have_no_spill_and_say_so() {
         ("spill", (Code::OverLimit, Some(NoCell::Denied))),
         ("allow", (Code::Ok, Some(NoCell::Allowed))),
     ] {
-        let world = World::new(&format!(
-            "domain: d\ndescriptors:\n  - {{key: remote_address, capacity: 10, on_full: {word}, {limit}}}\n"
-        ));
+        let rule = format!("{{key: remote_address, capacity: 10, on_full: {word}, {limit}}}");
+        let world = World::new(&with(&rule));
         (0..200).for_each(|client| drop(ask(&world, client)));
         let answer = ask(&world, 1_000);
         assert_eq!((answer.code(), status(&answer).no_cell), expected, "{word}");
@@ -211,18 +210,14 @@ fn a_table_goes_on_from_spill_to_allow_and_begins_anew_where_deny_comes_or_goes(
     assert_eq!(status(&ask(&world, 7)).remaining, 99);
     world.load(&rule(10, "on_full: allow")).unwrap();
     assert_eq!(status(&ask(&world, 7)).remaining, 98);
-    let told = || {
-        let rules = world.maker.cache().rules().unwrap();
-        rules.changes().iter().map(ToString::to_string).collect::<Vec<_>>()
-    };
-    assert_eq!(told(), [""; 0]);
+    assert_eq!(world.changes(), [""; 0]);
     world.load(&rule(10, "on_full: deny")).unwrap();
     let anew = "d.remote_address: fixed-window 100/h and begins anew: whether clients without a cell are denied \
                 is decided when a table is built";
-    assert_eq!(told(), [anew]);
+    assert_eq!(world.changes(), [anew]);
     assert_eq!(status(&ask(&world, 7)).remaining, 99);
     world.load(&rule(10, "on_full: deny")).unwrap();
-    assert_eq!((told().len(), status(&ask(&world, 7)).remaining), (0, 98));
+    assert_eq!((world.changes().len(), status(&ask(&world, 7)).remaining), (0, 98));
 }
 
 #[test]

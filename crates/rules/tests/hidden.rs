@@ -1,7 +1,8 @@
 //! Exactly those entries that can never match are reported, each with the entry that hides it.
 
+use crate::common::World;
 use proptest::prelude::*;
-use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleSettings, RuleText};
+use tollgate_rules::RuleSettings;
 
 /// The entries of one level that are reported as hidden.
 fn told(entries: &[&str]) -> Vec<String> {
@@ -10,10 +11,8 @@ fn told(entries: &[&str]) -> Vec<String> {
 }
 
 fn told_of(files: &[&str]) -> Vec<String> {
-    let cache = RuleCache::new(RuleSettings { merge_domains: true, ..RuleSettings::default() });
-    let text = |(n, text): (usize, &&str)| RuleText::new(format!("{n}.yaml"), *text);
-    let texts: Vec<RuleText> = files.iter().enumerate().map(text).collect();
-    let rules = cache.load(&texts).expect("good rules");
+    let settings = RuleSettings { merge_domains: true, ..RuleSettings::default() };
+    let rules = World::with("domain: shop", settings).load_files(files);
     rules.hidden().iter().map(ToString::to_string).collect()
 }
 
@@ -127,14 +126,11 @@ proptest! {
             format!("  - {{key: k, value: '{value}', rate_limit: {{unit: hour, requests_per_unit: {requests}}}}}\n")
         });
         let text = format!("domain: shop\ndescriptors:\n{}", lines.collect::<String>());
-        let cache = std::sync::Arc::new(RuleCache::new(RuleSettings { default_capacity: Some(10), ..RuleSettings::default() }));
-        let rules = cache.load(&[RuleText::new("0.yaml", text)]).expect("good rules");
-        let maker = DecisionMaker::new(cache).expect("small tables");
-        let entries = [("k", asked.as_str())];
-        let descriptors = [Descriptor::new(&entries)];
-        let answer = maker.peek(&Request::new("shop", &descriptors)).expect("a good request");
+        let settings = RuleSettings { default_capacity: Some(10), ..RuleSettings::default() };
+        let world = World::with(&text, settings);
+        let answer = world.check("shop", &[&[("k", asked.as_str())]]);
         let Some(rule) = answer.rule(0) else { return Ok(()) };
-        let is_told = rules.hidden().iter().any(|hidden| hidden.to_string().contains(&format!("'{}' never", rule.path())));
+        let is_told = world.rules().hidden().iter().any(|hidden| hidden.to_string().contains(&format!("'{}' never", rule.path())));
         prop_assert!(!is_told, "{} for {asked}", rule.path());
     }
 }

@@ -1,6 +1,6 @@
 //! Hits within, near and over a limit, as envoyproxy/ratelimit counts them.
 
-use crate::common::World;
+use crate::common::{World, compat_is};
 use tollgate_rules::{Purpose, RuleCounts, RuleSettings};
 
 const RULES: &str = "
@@ -52,8 +52,7 @@ fn wrong(settings: &RuleSettings, read: Read) -> Vec<usize> {
 #[test]
 fn hits_of_one_request_are_split_at_the_near_limit_share_and_at_the_limit() {
     for compat in [false, true] {
-        let settings = RuleSettings { compat, ..RuleSettings::default() };
-        assert_eq!(wrong(&settings, AS_ENVOYPROXY), [0_usize; 0], "compat {compat}");
+        assert_eq!(wrong(&compat_is(compat), AS_ENVOYPROXY), [0_usize; 0], "compat {compat}");
     }
 }
 
@@ -73,7 +72,7 @@ fn a_near_limit_share_of_another_number_is_caught() {
 #[test]
 fn with_compat_what_follows_a_denial_is_over_and_without_it_is_split_again() {
     for (compat, expected) in [(true, [0, 2, 15]), (false, [0, 4, 10])] {
-        let world = World::with(RULES, RuleSettings { compat, ..RuleSettings::default() });
+        let world = World::with(RULES, compat_is(compat));
         let ask = |hits| world.take("d", "ten", hits);
         let start = AS_ENVOYPROXY(&ask(5).rule(0).expect("its rule").counts());
         ask(10);
@@ -86,7 +85,7 @@ fn with_compat_what_follows_a_denial_is_over_and_without_it_is_split_again() {
 fn a_cost_that_is_denied_and_charged_is_split_by_what_was_left_before() {
     let used = RULES.replace("{key: ten,", "{key: ten, usage: true,");
     for (rules, compat) in [(RULES, true), (&used, true), (&used, false)] {
-        let world = World::with(rules, RuleSettings { compat, ..RuleSettings::default() });
+        let world = World::with(rules, compat_is(compat));
         let ask = |hits| {
             let answer = world.decide_keys("d", &[("ten", hits)], Purpose::CheckEnvoy);
             AS_ENVOYPROXY(&answer.rule(0).expect("its rule").counts())

@@ -4,22 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::common::{World, over_and_left};
+use crate::common::{World, over_and_left, stacked, with};
 use tollgate::{ChangeError, ManualClock};
 use tollgate_rules::{
-    DecisionMaker, Descriptor, LimitChange, Loss, Purpose, Request, RuleCache, RuleSet,
-    RuleSettings, RuleText,
+    DecisionMaker, Descriptor, LimitChange, Loss, Purpose, Request, RuleCache, RuleSettings,
+    RuleText,
 };
 
 /// One rule with this text under `rate_limit`.
 fn one(limit: &str) -> String {
-    format!("domain: d\ndescriptors:\n  - key: user\n    rate_limit: {{{limit}}}\n")
-}
-
-/// One rule with these limits.
-fn stacked(limits: &[&str]) -> String {
-    let limits: String = limits.iter().map(|limit| format!("      - {{{limit}}}\n")).collect();
-    format!("domain: d\ndescriptors:\n  - key: user\n    limits:\n{limits}")
+    with(&format!("{{key: user, rate_limit: {{{limit}}}}}"))
 }
 
 const USER: &[(&str, &str)] = &[("user", "x")];
@@ -33,16 +27,10 @@ fn spend(world: &World, hits: u64) -> (bool, u64) {
     over_and_left(&world.take("d", "user", hits))[0]
 }
 
-fn rules(world: &World) -> Arc<RuleSet> {
-    world.maker.cache().rules().expect("loaded")
-}
-
 /// Loads the text. Returns the limits that changed, and for each the reason why it started empty, if it did.
 fn reload(world: &World, text: &str) -> (Vec<String>, Vec<Option<Loss>>) {
     world.load(text).expect("good rules");
-    let rules = rules(world);
-    let texts = rules.changes().iter().map(ToString::to_string).collect();
-    (texts, rules.changes().iter().map(LimitChange::loss).collect())
+    (world.changes(), world.rules().changes().iter().map(LimitChange::loss).collect())
 }
 
 #[test]
@@ -54,7 +42,7 @@ fn a_raised_limit_gives_the_difference_and_a_lowered_one_takes_it() {
         texts,
         ["d.user: fixed-window 5/h is now fixed-window 9/h; what was spent stays spent"]
     );
-    let (now, other) = (rules(&world), "fixed-window 5/h".parse().expect("a policy"));
+    let (now, other) = (world.rules(), "fixed-window 5/h".parse().expect("a policy"));
     let change = &now.changes()[0];
     assert_eq!((change.domain(), change.path(), change.is_kept()), ("d", "user", true));
     assert_eq!(change.policies(), [other, "fixed-window 9/h".parse().expect("a policy")]);
@@ -85,17 +73,6 @@ fn a_changed_rate_counts_from_the_reload_on() {
     assert_eq!(left(&world), 20);
     world.clock.advance(Duration::from_secs(10));
     assert_eq!(left(&world), 21);
-}
-
-#[test]
-fn another_algorithm_takes_over_what_was_used() {
-    let world = World::new(&one("unit: minute, requests_per_unit: 10"));
-    assert_eq!(spend(&world, 4), (false, 6));
-    let (texts, _) = reload(&world, &one("unit: minute, requests_per_unit: 10, algorithm: gcra"));
-    assert_eq!(texts, ["d.user: fixed-window 10/m is now gcra 10/m; what was spent stays spent"]);
-    assert_eq!(left(&world), 6);
-    world.clock.advance(Duration::from_secs(6));
-    assert_eq!(left(&world), 7);
 }
 
 #[test]
@@ -165,7 +142,7 @@ fn a_load_that_is_refused_changes_no_limit() {
     ];
     assert_eq!(world.maker.cache().load(&texts).expect_err("a bad file").len(), 1);
     assert_eq!(left(&world), 2);
-    assert!(rules(&world).changes().is_empty());
+    assert!(world.rules().changes().is_empty());
 }
 
 #[test]

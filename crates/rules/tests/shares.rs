@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::common::{refused, with};
 use tollgate::ManualClock;
 use tollgate_rules::{
     DecisionMaker, Descriptor, LimitChange, Loss, Problem, Request, RuleCache, RuleSet,
@@ -25,6 +26,20 @@ fn load(cache: &RuleCache, texts: &[RuleText]) -> Arc<RuleSet> {
 
 fn capacities(rules: &RuleSet) -> Vec<usize> {
     rules.rules().iter().map(|rule| rule.capacity()).collect()
+}
+
+/// Settings under which tables may take so many bytes.
+fn table_bytes(max_table_bytes: u64) -> RuleSettings {
+    RuleSettings { max_table_bytes, ..RuleSettings::default() }
+}
+
+/// A cache with these settings that begins with the state of this one.
+fn restarted(before: &RuleCache, settings: RuleSettings) -> RuleCache {
+    let mut state = Vec::new();
+    before.save(&mut state).expect("a state");
+    let mut cache = RuleCache::new(settings);
+    cache.restore(&state[..]).expect("the state");
+    cache
 }
 
 fn told(changes: &[LimitChange]) -> Vec<String> {
@@ -96,8 +111,7 @@ fn a_weight_is_so_many_shares_and_a_capacity_is_no_share() {
         [100, 300, 1_000]
     );
     // There is no room for all rules, so the memory is divided by weight.
-    let cache =
-        RuleCache::new(RuleSettings { max_table_bytes: 1 << 20, ..RuleSettings::default() });
+    let cache = RuleCache::new(table_bytes(1 << 20));
     let rules = load(&cache, &text("weight: 3, "));
     let shares = capacities(&rules);
     assert!((2.9..3.1).contains(&(shares[1] as f64 / shares[0] as f64)), "{shares:?}");
@@ -111,18 +125,10 @@ fn a_weight_is_so_many_shares_and_a_capacity_is_no_share() {
 
 #[test]
 fn bad_input_a_weight_is_refused_beside_a_capacity_and_out_of_bounds() {
-    for (own, expected) in [
-        ("capacity: 5, weight: 2", "weight"),
-        ("weight: 0", "weight"),
-        ("weight: 1001", "weight"),
-        ("weight: much", "weight"),
-    ] {
+    for own in ["capacity: 5, weight: 2", "weight: 0", "weight: 1001", "weight: much"] {
         let rule = format!("{{key: a, {own}, rate_limit: {{unit: hour, requests_per_unit: 9}}}}");
-        let text = format!("domain: d\ndescriptors:\n  - {rule}\n");
-        let errors = RuleCache::new(RuleSettings::default())
-            .load(&[RuleText::new("d.yaml", text)])
-            .expect_err(own);
-        assert!(errors[0].to_string().contains(expected), "{}", errors[0]);
+        let error = refused(with(&rule));
+        assert!(error.contains("weight"), "{own}: {error}");
     }
 }
 
@@ -145,14 +151,11 @@ fn bad_input_a_capacity_for_all_that_is_too_large_is_told_one_that_fits() {
 /// The tables of a restored state keep their sizes, even if there are other rules beside them now.
 #[test]
 fn a_share_is_kept_over_a_restart() {
-    let settings = || RuleSettings { max_table_bytes: 4 << 20, ..RuleSettings::default() };
+    let settings = || table_bytes(4 << 20);
     let two: Vec<RuleText> = (0..2).map(service).collect();
     let cache = RuleCache::new(settings());
     let before = capacities(&load(&cache, &two));
-    let mut state = Vec::new();
-    cache.save(&mut state).expect("a state");
-    let mut cache = RuleCache::new(settings());
-    cache.restore(&state[..]).expect("the state");
+    let cache = restarted(&cache, settings());
     let three: Vec<RuleText> = (0..3).map(service).collect();
     let rules = load(&cache, &three);
     assert_eq!(told(rules.changes()), Vec::<String>::new());
@@ -162,7 +165,7 @@ fn a_share_is_kept_over_a_restart() {
 /// A control plane may send one domain after the other.
 #[test]
 fn a_service_that_grows_domain_by_domain_takes_them_all_and_starts_again_with_its_state() {
-    let settings = || RuleSettings { max_table_bytes: 16 << 20, ..RuleSettings::default() };
+    let settings = || table_bytes(16 << 20);
     let cache = RuleCache::new(settings());
     let (mut texts, mut begun_anew) = (Vec::new(), 0);
     for n in 0..60 {
@@ -178,18 +181,13 @@ fn a_service_that_grows_domain_by_domain_takes_them_all_and_starts_again_with_it
     }
     // Rules begin anew only when there are nearly twice as many rules as when they last began anew.
     assert!((1..=6).contains(&begun_anew), "{begun_anew}");
-    let mut state = Vec::new();
-    cache.save(&mut state).expect("a state");
-    let mut cache = RuleCache::new(settings());
-    cache.restore(&state[..]).expect("the state");
+    let cache = restarted(&cache, settings());
     assert_eq!(told(load(&cache, &texts).changes()), Vec::<String>::new());
 }
 
 #[test]
 fn a_limit_whose_table_cannot_be_kept_has_the_size_of_a_new_one() {
-    let text = |limit: &str| {
-        [RuleText::new("d.yaml", format!("domain: d\ndescriptors:\n  - {{key: a, {limit}}}\n"))]
-    };
+    let text = |limit: &str| [RuleText::new("d.yaml", with(&format!("{{key: a, {limit}}}")))];
     let one = text("rate_limit: {unit: hour, requests_per_unit: 10000}");
     for (most, now) in [
         (GIB, text("rate_limit: {unit: hour, requests_per_unit: 10000, algorithm: sliding-log}")),
@@ -201,7 +199,7 @@ fn a_limit_whose_table_cannot_be_kept_has_the_size_of_a_new_one() {
             ),
         ),
     ] {
-        let settings = || RuleSettings { max_table_bytes: most, ..RuleSettings::default() };
+        let settings = || table_bytes(most);
         let fresh = capacities(&load(&RuleCache::new(settings()), &now));
         let cache = RuleCache::new(settings());
         load(&cache, &one);
@@ -214,8 +212,7 @@ fn a_limit_whose_table_cannot_be_kept_has_the_size_of_a_new_one() {
 /// The last good rules of domains that are gone stay in force, but not if rules of the files need their room.
 #[test]
 fn domains_that_are_gone_are_given_up_before_a_rule_that_is_there_has_little() {
-    let cache =
-        RuleCache::new(RuleSettings { max_table_bytes: 2 << 20, ..RuleSettings::default() });
+    let cache = RuleCache::new(table_bytes(2 << 20));
     let fresh = capacities(&load(&cache, &[service(0)]))[0];
     for n in 1..40 {
         let rules = load(&cache, &[service(n)]);
@@ -228,7 +225,7 @@ fn domains_that_are_gone_are_given_up_before_a_rule_that_is_there_has_little() {
 
 #[test]
 fn a_rule_that_is_changed_back_finds_its_table_again_and_a_weight_counts_over_a_restart() {
-    let settings = || RuleSettings { max_table_bytes: 1 << 20, ..RuleSettings::default() };
+    let settings = || table_bytes(1 << 20);
     let text = |own: &str| {
         let rule = |key: &str, own: &str| {
             format!("  - {{key: {key}, {own}rate_limit: {{unit: hour, requests_per_unit: 2}}}}\n")
@@ -248,10 +245,7 @@ fn a_rule_that_is_changed_back_finds_its_table_again_and_a_weight_counts_over_a_
             "{change:?}"
         );
         // A state records how the sizes of its tables were decided.
-        let mut state = Vec::new();
-        cache.save(&mut state).expect("a state");
-        let mut cache = RuleCache::new(settings());
-        cache.restore(&state[..]).expect("the state");
+        let cache = restarted(&cache, settings());
         assert_ne!(capacities(&load(&cache, &text(own)))[0], first[0]);
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{World, over_and_left};
+use crate::common::{World, over_and_left, with};
 use tollgate::{ManualClock, Timestamp};
 use tollgate_rules::{
     DecisionMaker, Loss, RuleCache, RuleError, RuleSettings, RuleText, StateError, StateSummary,
@@ -71,7 +71,7 @@ fn what_was_spent_under_every_form_of_rule_is_spent_after_a_restart() {
     let (after, summary) = restarted(&before, &saved(&before));
     assert_eq!(summary.tables, 5);
     after.load(RULES).expect("the same rules");
-    assert!(after.maker.cache().rules().expect("loaded").changes().is_empty());
+    assert!(after.changes().is_empty());
     assert_eq!(ask_all(&after), [false, false, true, true, true]);
     assert_eq!(ask_all(&after), [true; 5]);
     assert_eq!(ask_all(&before), [false, false, true, true, true], "as without a restart");
@@ -87,10 +87,9 @@ fn a_start_without_the_state_is_caught() {
 
 /// A rule with this many requests an hour.
 fn hourly(requests: u32, capacity: u32) -> String {
-    format!(
-        "domain: d\ndescriptors:\n  - {{key: user, capacity: {capacity}, \
-         rate_limit: {{unit: hour, requests_per_unit: {requests}}}}}\n"
-    )
+    with(&format!(
+        "{{key: user, capacity: {capacity}, rate_limit: {{unit: hour, requests_per_unit: {requests}}}}}"
+    ))
 }
 
 #[track_caller]
@@ -107,9 +106,8 @@ fn a_limit_that_changed_over_the_restart_keeps_what_was_spent_as_in_a_reload() {
     before.load(&hourly(6, 64)).expect("good rules");
     let (after, _) = restarted(&before, &saved(&before));
     after.load(&hourly(9, 64)).expect("good rules");
-    let changes = after.maker.cache().rules().expect("loaded").changes().to_vec();
     assert_eq!(
-        changes.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        after.changes(),
         ["d.user: fixed-window 6/h is now fixed-window 9/h; what was spent stays spent"]
     );
     assert_eq!(left(&after), (false, 6));
@@ -121,8 +119,7 @@ fn a_limit_whose_table_cannot_be_kept_begins_anew_and_says_why() {
     assert_eq!(left(&before), (false, 4));
     let (after, _) = restarted(&before, &saved(&before));
     after.load(&hourly(5, 65)).expect("good rules");
-    let changes = after.maker.cache().rules().expect("loaded").changes().to_vec();
-    assert_eq!(changes[0].loss(), Some(Loss::Capacity { before: 64, now: 65 }));
+    assert_eq!(after.rules().changes()[0].loss(), Some(Loss::Capacity { before: 64, now: 65 }));
     assert_eq!(left(&after), (false, 4));
 }
 
@@ -147,12 +144,12 @@ fn a_state_that_differs_in_any_byte_or_is_cut_anywhere_is_refused_and_changes_no
     for at in 0..state.len() {
         let mut changed = state.clone();
         changed[at] ^= 1 << (at % 8);
-        let refused = cache.restore(&changed[..]);
-        let is_typed = matches!(refused, Err(StateError::Damaged(_) | StateError::Table { .. }));
-        assert!(is_typed, "byte {at}: {refused:?}");
-        let refused = cache.restore(&state[..at]);
-        let is_typed = matches!(refused, Err(StateError::Damaged(_) | StateError::Table { .. }));
-        assert!(is_typed, "cut at {at}: {refused:?}");
+        for (damage, state) in [("byte", &changed[..]), ("cut at", &state[..at])] {
+            let refused = cache.restore(state);
+            let is_typed =
+                matches!(refused, Err(StateError::Damaged(_) | StateError::Table { .. }));
+            assert!(is_typed, "{damage} {at}: {refused:?}");
+        }
     }
     let longer = [&state[..], b"x"].concat();
     let refused = cache.restore(&longer[..]).expect_err("a byte too much").to_string();

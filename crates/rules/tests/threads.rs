@@ -1,7 +1,7 @@
 //! Threads that compete for the same units. The units are counted exactly.
 
-use crate::common::World;
-use tollgate_rules::{Descriptor, Override, Request, RuleSettings, Unit};
+use crate::common::{World, compat_is};
+use tollgate_rules::{Descriptor, Override, Request, Unit};
 
 const RULES: &str = "
 domain: d
@@ -22,7 +22,7 @@ fn admitted_by_four(world: &World, request: &Request<'_>) -> usize {
 #[test]
 fn a_limit_that_comes_with_requests_is_admitted_to_the_unit() {
     for compat in [false, true] {
-        let world = World::with(RULES, RuleSettings { compat, ..RuleSettings::default() });
+        let world = World::with(RULES, compat_is(compat));
         let limit = Some(Override { requests_per_unit: 1_000, unit: Unit::Day });
         let descriptors = [Descriptor { limit, ..Descriptor::new(&[("own", "x")]) }];
         let request = Request::new("d", &descriptors);

@@ -46,9 +46,8 @@ fn what_several_statuses_make_of_a_request() {
         assert_eq!(codes(&world, &["normal", "large"]), (Over, vec![Over, Ok]));
         assert_eq!(codes(&world, &["quota", "large"]), (Ok, vec![Over, Ok]), "one has room");
         let counts = |path: &str| {
-            let rules = world.maker.cache().rules().expect("loaded");
-            let rule = rules.rules().iter().find(|rule| rule.path() == path).expect("a rule");
-            (rule.counts().within_limit, rule.counts().over_limit, rule.counts().shadow)
+            let counts = world.counts(path);
+            (counts.within_limit, counts.over_limit, counts.shadow)
         };
         assert_eq!(counts("shadow"), (1, 2, 2));
         assert_eq!(counts("normal"), (1, 3, 0));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::{Scripted, World};
+use crate::common::{Scripted, World, compat_is};
 use tollgate_rules::{Answer, Descriptor, Override, Purpose, Request, RuleSettings, Unit};
 
 const RULES: &str = "
@@ -22,10 +22,8 @@ fn ask(world: &World, keys: &[(&str, u64)]) -> Answer {
 
 #[test]
 fn questions_are_answered_over_limit_once_costs_have_used_the_limit_up() {
-    for settings in
-        [RuleSettings::default(), RuleSettings { compat: true, ..RuleSettings::default() }]
-    {
-        let world = World::with(RULES, settings);
+    for compat in [false, true] {
+        let world = World::with(RULES, compat_is(compat));
         for key in ["bucket", "window"] {
             let mut admitted = 0;
             for _ in 0..6 {
@@ -64,12 +62,10 @@ fn without_usage_a_cost_that_does_not_fit_is_charged_nowhere_and_told() {
             told.push(ask(&world, &[(key, 300)]).statuses()[0].is_first_denied_cost);
         }
         assert_eq!(told, [false, false, false, tells, false, false], "{key}");
-        let rules = world.maker.cache().rules().expect("rules");
-        let rule = rules.rules().iter().find(|rule| rule.path() == key).expect("it");
-        assert_eq!(rule.counts().denied_costs, 900);
+        assert_eq!(world.counts(key).denied_costs, 900);
         // A denied cost of 1 is not counted, because it is usually the cost of a request that was only asked for.
         assert!(ask(&world, &[(key, 100)]).is_allowed() && !ask(&world, &[(key, 1)]).is_allowed());
-        assert_eq!(rule.counts().denied_costs, 900);
+        assert_eq!(world.counts(key).denied_costs, 900);
     }
 }
 
@@ -78,7 +74,7 @@ fn a_cost_that_another_rule_denies_is_told_of_both_and_under_compat_of_none() {
     let rules = "domain: ai\ndescriptors:\n  - {key: small, rate_limit: {unit: hour, requests_per_unit: 5}}\n  \
                  - {key: large, rate_limit: {unit: hour, requests_per_unit: 500}}\n";
     for (compat, expected) in [(false, true), (true, false)] {
-        let world = World::with(rules, RuleSettings { compat, ..RuleSettings::default() });
+        let world = World::with(rules, compat_is(compat));
         let answer = ask(&world, &[("small", 6), ("large", 6)]);
         let told: Vec<bool> =
             answer.statuses().iter().map(|status| status.is_first_denied_cost).collect();
@@ -93,7 +89,7 @@ fn a_question_is_over_a_limit_that_is_used_up_and_under_compat_one_that_is_excee
                  - {key: two, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 10}}\n  \
                  - {key: most, rate_limit: {unit: second, requests_per_unit: 2248262313}}\n";
     for compat in [false, true] {
-        let world = World::with(rules, RuleSettings { compat, ..RuleSettings::default() });
+        let world = World::with(rules, compat_is(compat));
         for keys in [&["plain"][..], &["one"], &["two"]] {
             let costs = |cost| keys.iter().map(|key| (*key, cost)).collect::<Vec<_>>();
             assert!(ask(&world, &costs(10)).is_allowed());
@@ -119,10 +115,8 @@ fn a_question_is_over_a_limit_that_is_used_up_and_under_compat_one_that_is_excee
 fn what_else_is_asked_by_a_cost_of_0_is_as_ever() {
     let world = World::new(RULES);
     assert!(ask(&world, &[("plain", 1_000)]).is_allowed());
-    let descriptors = [Descriptor { hits: Some(0), ..Descriptor::new(&[("plain", "x")]) }];
-    let request = Request::new("ai", &descriptors);
     for other in [Purpose::Check, Purpose::CheckNow, Purpose::Peek] {
-        assert!(world.maker.decide(&request, other).expect("a good request").is_allowed());
+        assert!(world.decide_keys("ai", &[("plain", 0)], other).is_allowed());
     }
     assert!(!ask(&world, &[("plain", 0)]).is_allowed());
 }
@@ -133,7 +127,7 @@ fn in_quota_mode_usage_is_charged_in_full_and_denied_once_all_are_used_up() {
                  - {key: one, usage: true, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 1000}}\n  \
                  - {key: two, usage: true, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 2000}}\n";
     for (compat, asked) in [(false, 0), (false, 1), (true, 0), (true, 1)] {
-        let world = World::with(rules, RuleSettings { compat, ..RuleSettings::default() });
+        let world = World::with(rules, compat_is(compat));
         let both = |cost| [("one", cost), ("two", cost)];
         let mut admitted = 0;
         for _ in 0..20 {
@@ -162,14 +156,9 @@ fn a_limit_that_comes_with_a_request_is_one_of_usage_where_its_rule_is() {
         (true, "other", 0, 4),
         (false, "plain", 0, 20),
     ] {
-        let world = World::with(RULES, RuleSettings { compat, ..RuleSettings::default() });
-        let entries = [(key, "x")];
-        let decide = |hits| {
-            let limit = Some(Override { requests_per_unit: 1_000, unit: Unit::Hour });
-            let descriptors = [Descriptor { hits: Some(hits), limit, ..Descriptor::new(&entries) }];
-            let request = Request::new("ai", &descriptors);
-            world.maker.decide(&request, Purpose::CheckEnvoy).expect("a good request")
-        };
+        let world = World::with(RULES, compat_is(compat));
+        let limit = Override { requests_per_unit: 1_000, unit: Unit::Hour };
+        let decide = |hits| world.decide_own(("ai", key), limit, hits, Purpose::CheckEnvoy);
         let admitted =
             (0..20).filter(|_| decide(asked).is_allowed() && decide(300).statuses().len() == 1);
         assert_eq!(admitted.count(), expected, "{compat} {key} {asked}");
@@ -226,8 +215,7 @@ fn a_cost_is_charged_whatever_comes_of_the_request_and_denied_if_nothing_was_lef
 #[test]
 fn a_look_tells_what_a_question_would_and_charges_nothing() {
     let world = World::new(RULES);
-    let descriptors = [Descriptor { hits: Some(5_000), ..Descriptor::new(&[("bucket", "x")]) }];
-    let look = || world.maker.peek(&Request::new("ai", &descriptors)).expect("a good request");
+    let look = || world.decide_keys("ai", &[("bucket", 5_000)], Purpose::Peek);
     assert!(look().is_allowed() && look().is_allowed());
     assert_eq!(look().statuses()[0].remaining, 1_000);
     assert!(ask(&world, &[("bucket", 1_000)]).is_allowed());
@@ -237,9 +225,8 @@ fn a_look_tells_what_a_question_would_and_charges_nothing() {
 #[test]
 fn a_limit_that_comes_with_a_request_takes_the_place_of_the_rule() {
     let world = World::new(RULES);
-    let limit = Some(Override { requests_per_unit: 5, unit: Unit::Hour });
-    let descriptors = [Descriptor { hits: Some(6), limit, ..Descriptor::new(&[("bucket", "x")]) }];
-    let check = || world.maker.check(&Request::new("ai", &descriptors)).expect("a good request");
+    let limit = Override { requests_per_unit: 5, unit: Unit::Hour };
+    let check = || world.decide_own(("ai", "bucket"), limit, 6, Purpose::Check);
     assert!(check().is_allowed(), "something was left");
     assert!(!check().is_allowed());
 }
@@ -275,15 +262,13 @@ fn give_back(world: &World, key: &str, hits: u64, beside: &[(&str, u64)]) -> Ans
 
 #[test]
 fn negative_hits_give_back_what_was_charged_and_never_more() {
-    for settings in
-        [RuleSettings::default(), RuleSettings { compat: true, ..RuleSettings::default() }]
-    {
+    for compat in [false, true] {
         let rules = format!(
             "{RULES}  - {{key: log, rate_limit: {{window: 1h, requests_per_unit: 1000, algorithm: sliding-log}}}}\n  \
              - {{key: stacked, limits: [{{unit: minute, requests_per_unit: 1000}}, {{unit: hour, requests_per_unit: 5000}}]}}\n  \
              - {{key: block, rate_limit: {{unit: hour}}}}\n"
         );
-        let world = World::with(&rules, settings);
+        let world = World::with(&rules, compat_is(compat));
         for key in ["bucket", "window", "trial", "plain", "log", "stacked"] {
             assert!(ask(&world, &[(key, 700)]).is_allowed());
             let answer = give_back(&world, key, 500, &[]);
@@ -316,8 +301,7 @@ fn hits_that_are_given_back_are_counted_apart() {
     let world = World::new(RULES);
     assert!(ask(&world, &[("plain", 5)]).is_allowed());
     let _ = give_back(&world, "plain", 8, &[]);
-    let rules = world.maker.cache().rules().expect("rules");
-    let counts = rules.rules().iter().find(|rule| rule.path() == "plain").expect("it").counts();
+    let counts = world.counts("plain");
     assert_eq!((counts.total(), counts.negative, counts.given_back), (5, 8, 5));
 }
 
@@ -350,10 +334,8 @@ descriptors:
 
 #[test]
 fn what_a_rule_in_quota_mode_gives_back_is_neither_over_nor_room() {
-    for settings in
-        [RuleSettings::default(), RuleSettings { compat: true, ..RuleSettings::default() }]
-    {
-        let world = World::with(QUOTAS, settings);
+    for compat in [false, true] {
+        let world = World::with(QUOTAS, compat_is(compat));
         // More is given back than the whole limit.
         let answer = give_back(&world, "one", 12, &[("plain", 1)]);
         assert!(answer.is_allowed());
@@ -377,7 +359,6 @@ fn a_rule_without_a_limit_gives_nothing_back() {
     let request = Request::new("ai", &descriptors);
     let mut store = Scripted::default();
     assert!(world.decide_in(&mut store, &request, Purpose::CheckEnvoy).is_allowed());
-    let rules = world.maker.cache().rules().expect("rules");
-    let counts = rules.rules().iter().find(|rule| rule.path() == "free").expect("it").counts();
+    let counts = world.counts("free");
     assert_eq!((counts.total(), counts.negative, counts.given_back), (0, 13, 0));
 }

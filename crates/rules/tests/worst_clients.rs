@@ -20,9 +20,7 @@ fn world(worst_clients: bool) -> World {
 
 /// The worst clients of a rule, and the largest number of hits that each may have had.
 fn told(world: &World, rule: usize) -> Vec<(String, u64)> {
-    let cache = world.maker.cache();
-    let rules = cache.rules().expect("rules");
-    let worst = cache.worst_clients(&rules.rules()[rule]).into_iter();
+    let worst = world.maker.cache().worst_clients(&world.rules().rules()[rule]).into_iter();
     worst.map(|one| (one.client, one.at_most)).collect()
 }
 

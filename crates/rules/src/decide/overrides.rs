@@ -193,26 +193,22 @@ mod tests {
 
     use super::*;
 
+    const TEN_AN_HOUR: Override = Override { requests_per_unit: 10, unit: Unit::Hour };
+
+    fn overrides() -> Overrides {
+        Overrides::new(10, &ManualClock::new().into()).expect("they fit")
+    }
+
     #[test]
     fn every_unit_can_be_counted() {
-        let overrides = Overrides::new(10, &ManualClock::new().into()).expect("they fit");
+        let overrides = overrides();
         let limits = overrides.tables.iter().map(|table| table.entry(&b"x"[..]).peek(0).limit());
         assert!(limits.eq(Unit::ALL.map(|unit| u64::from(most(unit)))));
     }
 
     #[test]
-    fn a_limit_that_is_too_high_for_a_second_is_the_highest_that_a_policy_takes() {
-        let counted = Override { requests_per_unit: u32::MAX, unit: Unit::Second }.counted();
-        let policy = |count| format!("fixed-window {count}/s").parse::<Policy>();
-        assert!(policy(u64::from(counted.requests_per_unit)).is_ok());
-        assert!(policy(u64::from(counted.requests_per_unit) + 1).is_err());
-        let minute = Override { requests_per_unit: u32::MAX, unit: Unit::Minute };
-        assert_eq!(minute.counted(), minute);
-    }
-
-    #[test]
     fn a_limit_is_compared_with_one_count_whatever_it_is() {
-        let overrides = Overrides::new(10, &ManualClock::new().into()).expect("they fit");
+        let overrides = overrides();
         let charge = |requests_per_unit, cost| {
             let limit = Override { requests_per_unit, unit: Unit::Hour };
             let (verdict, permit) = overrides.charge(limit, b"x", cost, DecisionTime::Now);
@@ -232,7 +228,7 @@ mod tests {
 
     #[test]
     fn of_two_requests_that_meet_one_gets_the_last_unit_and_the_other_leaves_nothing() {
-        let overrides = Overrides::new(10, &ManualClock::new().into()).expect("they fit");
+        let overrides = overrides();
         let limit = Override { requests_per_unit: 5, unit: Unit::Hour };
         let ask = || overrides.ask(limit, b"x", 3, DecisionTime::Now);
         let asked = [ask(), ask()];
@@ -246,7 +242,7 @@ mod tests {
 
     #[test]
     fn what_is_given_back_is_there_again() {
-        let overrides = Overrides::new(10, &ManualClock::new().into()).expect("they fit");
+        let overrides = overrides();
         let limit = Override { requests_per_unit: 10, unit: Unit::Day };
         let (_, permit) = overrides.charge(limit, b"x", 10, DecisionTime::Now);
         overrides.give_back(limit, b"x", permit.expect("it fits"), DecisionTime::Now);
@@ -258,7 +254,7 @@ mod tests {
         let clock = ManualClock::new();
         clock.advance(Duration::from_secs(600));
         let overrides = Overrides::new(10, &clock.into()).expect("they fit");
-        let limit = Override { requests_per_unit: 10, unit: Unit::Hour };
+        let limit = TEN_AN_HOUR;
         let charge = |cost| {
             let verdict = overrides.charge(limit, b"x", cost, DecisionTime::Now).0;
             (verdict.is_over, verdict.reset_after.as_secs(), verdict.retry_after)
@@ -270,8 +266,8 @@ mod tests {
 
     #[test]
     fn what_was_denied_counts_where_it_is_to_count() {
-        let overrides = Overrides::new(10, &ManualClock::new().into()).expect("they fit");
-        let limit = Override { requests_per_unit: 10, unit: Unit::Hour };
+        let overrides = overrides();
+        let limit = TEN_AN_HOUR;
         let (charged, _) = overrides.charge(limit, b"x", 7, DecisionTime::Now);
         assert_eq!(charged.remaining, 3);
         assert_eq!(overrides.drain(limit, b"x", 2, DecisionTime::Now), 0);
@@ -282,14 +278,14 @@ mod tests {
 
     #[test]
     fn a_reset_forgets_one_client_in_one_unit() {
-        let overrides = Overrides::new(10, &ManualClock::new().into()).expect("they fit");
+        let overrides = overrides();
         let places = [(Unit::Hour, b"x"), (Unit::Hour, b"y"), (Unit::Day, b"x")];
         let left = |(unit, key): (Unit, &[u8; 1]), cost| {
             let limit = Override { requests_per_unit: 10, unit };
             overrides.charge(limit, key, cost, DecisionTime::Now).0.remaining
         };
         assert_eq!(places.map(|place| left(place, 7)), [3; 3]);
-        overrides.reset(Override { requests_per_unit: 10, unit: Unit::Hour }, b"x");
+        overrides.reset(TEN_AN_HOUR, b"x");
         assert_eq!(places.map(|place| left(place, 0)), [10, 3, 3]);
     }
 }

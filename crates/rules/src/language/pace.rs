@@ -249,25 +249,26 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
     const DAY: Duration = Duration::from_secs(DAY_S);
 
-    /// The longest time of the pace's table, in seconds.
-    fn table_of(burst: u64, count: u64, period: Duration) -> u64 {
-        PaceTable::ALL[Pace::new(burst, count, period).expect("it fits").table()].longest_s
-    }
-
     #[test]
     fn a_pace_is_counted_in_the_first_table_that_it_fits() {
-        assert_eq!(table_of(16, 30, 60 * SECOND), 3_600);
-        assert_eq!(table_of(1, 166, SECOND), 3_600);
-        assert_eq!(table_of(1, 167, SECOND), 60);
-        assert_eq!(table_of(3_600, 1, SECOND), 3_600);
-        assert_eq!(table_of(3_601, 1, SECOND), DAY_S);
-        assert_eq!(table_of(86_400, 1, SECOND), DAY_S);
-        assert_eq!(table_of(10, 10, 31 * DAY), 31 * DAY_S);
-        assert_eq!(table_of(140_000, 600_000, 31 * DAY), 31 * DAY_S);
-        assert_eq!(table_of(11, 10, 31 * DAY), LONGEST_S);
-        assert_eq!(table_of(140_000, 10_000, SECOND), 60);
-        assert_eq!(table_of(10_001, 10_001, SECOND), 1);
-        assert_eq!(table_of(140_000, 1_000_000, SECOND), 1);
+        for (burst, count, period, expected) in [
+            (16, 30, 60 * SECOND, 3_600),
+            (1, 166, SECOND, 3_600),
+            (1, 167, SECOND, 60),
+            (3_600, 1, SECOND, 3_600),
+            (3_601, 1, SECOND, DAY_S),
+            (86_400, 1, SECOND, DAY_S),
+            (10, 10, 31 * DAY, 31 * DAY_S),
+            (140_000, 600_000, 31 * DAY, 31 * DAY_S),
+            (11, 10, 31 * DAY, LONGEST_S),
+            (140_000, 10_000, SECOND, 60),
+            (10_001, 10_001, SECOND, 1),
+            (140_000, 1_000_000, SECOND, 1),
+        ] {
+            let pace = Pace::new(burst, count, period).expect("it fits");
+            let found = PaceTable::ALL[pace.table()].longest_s;
+            assert_eq!(found, expected, "{burst} at {count} in {period:?}");
+        }
     }
 
     #[test]
@@ -276,11 +277,9 @@ mod tests {
         for burst in [1, 7, 1_000, 9_999, 10_000] {
             for count in counts {
                 for seconds in [1, 7, 60, 3_600, DAY_S, 31 * DAY_S] {
-                    let period = Duration::from_secs(seconds);
-                    let comes_back_s = burst * seconds / count;
-                    let found = Pace::new(burst, count, period);
-                    if comes_back_s < 31 * DAY_S {
-                        assert!(found.is_ok(), "{burst} at {count} in {period:?}: {found:?}");
+                    let found = Pace::new(burst, count, Duration::from_secs(seconds));
+                    if burst * seconds / count < 31 * DAY_S {
+                        assert!(found.is_ok(), "{burst} at {count} in {seconds} s: {found:?}");
                     }
                 }
             }

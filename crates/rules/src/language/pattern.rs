@@ -57,6 +57,7 @@ mod tests {
             ("foo*bar*baz", "foobarbaz", true),
             ("foo*bar*baz", "foo1bar2baz", true),
             ("foo*bar*baz", "foobaz", false),
+            ("foo*bar*baz", "foo-baz-bar", false),
             ("*", "", true),
             ("**", "x", true),
             ("a*a", "a", false),

@@ -76,7 +76,6 @@ mod tests {
     use super::*;
     use crate::language::identifier::AddressBits;
     use crate::language::on_full::OnFull;
-    use tollgate::KeyedLimiter;
 
     /// Policies whose table can be changed, and policies whose table cannot.
     const POLICIES: [&str; 9] = [
@@ -97,51 +96,27 @@ mod tests {
 
     #[test]
     fn what_is_reckoned_is_what_the_table_says_that_it_takes() {
+        let mut with_spill = 0;
         let policies = POLICIES.map(|text| text.parse::<Policy>().expect("a policy"));
-        for (policy, on_full) in policies
-            .into_iter()
-            .flat_map(|policy| [(policy, OnFull::Spill), (policy, OnFull::Deny)])
-        {
+        let all = policies.iter().flat_map(|one| [(*one, OnFull::Spill), (*one, OnFull::Deny)]);
+        for (policy, on_full) in all {
             for capacity in capacities() {
                 let of = TableShape { capacity, on_full, bits: AddressBits::default() };
                 let kept = CarriedTable::build(policy, of, &ManualClock::new().into());
                 let stats = kept.expect("a table").table.stats();
                 let expected = table_bytes(policy, of).expect("a table");
                 assert_eq!(expected, stats.bytes as u64, "{policy} for {capacity}");
+                with_spill += usize::from(stats.spill_bytes > 0);
             }
         }
-    }
-
-    #[test]
-    fn a_spill_is_reckoned_as_the_table_says_that_it_takes() {
-        let policy: Policy = "gcra 60/m".parse().expect("a policy");
-        let stats = |capacity| {
-            let table =
-                KeyedLimiter::<[u8]>::builder(policy).clock(ManualClock::new()).build(capacity);
-            table.expect("a table").stats()
-        };
-        let smallest = stats(1);
-        assert!(smallest.spill_bytes > 0);
-        for capacity in capacities() {
-            let expected = bytes_like(&smallest, capacity, DESIGN_LOAD);
-            assert_eq!(expected, stats(capacity).bytes as u64, "{capacity}");
-        }
+        assert!(with_spill > 200, "{with_spill} with a spill");
     }
 
     #[test]
     fn what_no_memory_holds_is_no_small_number() {
         let policy: Policy = "gcra 60/m".parse().expect("a policy");
-        assert!(
-            table_bytes(
-                policy,
-                TableShape {
-                    capacity: usize::MAX,
-                    on_full: OnFull::Spill,
-                    bits: AddressBits::default()
-                }
-            )
-            .expect("a number")
-                > 1 << 60
-        );
+        let bits = AddressBits::default();
+        let of = TableShape { capacity: usize::MAX, on_full: OnFull::Spill, bits };
+        assert!(table_bytes(policy, of).expect("a number") > 1 << 60);
     }
 }

@@ -173,11 +173,11 @@ mod tests {
         assert!((100..1_000).contains(&clients[2]), "{}", clients[2]);
         // There is not enough memory for any of the rules. It is divided by weight, so the sliding log has few clients.
         let clients = shares(rules.iter(), 1 << 20);
-        let parts: Vec<u64> =
-            rules.iter().zip(&clients).map(|(rule, clients)| rule.bytes(*clients)).collect();
         let part = (1 << 20) / 5;
-        assert!(parts[0] <= part && parts[0] > part - part / 16, "{parts:?}");
-        assert!(parts[1] <= 3 * part && parts[1] > 3 * part - part / 16, "{parts:?}");
+        for (n, share) in [(0, part), (1, 3 * part)] {
+            let bytes = rules[n].bytes(clients[n]);
+            assert!(bytes <= share && bytes > share - part / 16, "{n}: {bytes} of {share}");
+        }
     }
 
     #[test]

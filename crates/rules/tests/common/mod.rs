@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use tollgate::ManualClock;
 use tollgate_rules::{
-    Answer, Code, DecisionMaker, Descriptor, DescriptorEntry, LimitStore, Purpose, Request,
-    RequestError, Rule, RuleCache, RuleClaim, RuleError, RuleSet, RuleSettings, RuleText,
-    StoreAnswer,
+    Answer, Code, DecisionMaker, Descriptor, DescriptorEntry, LimitStore, Override, Purpose,
+    Request, RequestError, Rule, RuleCache, RuleClaim, RuleCounts, RuleError, RuleSet,
+    RuleSettings, RuleText, StoreAnswer,
 };
 
 /// A decision maker with some rules.
@@ -42,6 +42,25 @@ impl World {
         let text = |(n, rules): (usize, &&str)| RuleText::new(format!("{n}.yaml"), *rules);
         let texts: Vec<RuleText> = files.iter().enumerate().map(text).collect();
         self.maker.cache().load(&texts).expect("good rules")
+    }
+
+    /// The rules in force.
+    #[track_caller]
+    pub(crate) fn rules(&self) -> Arc<RuleSet> {
+        self.maker.cache().rules().expect("they are loaded")
+    }
+
+    /// What the last load did to limits that were there before, as text.
+    #[track_caller]
+    pub(crate) fn changes(&self) -> Vec<String> {
+        self.rules().changes().iter().map(ToString::to_string).collect()
+    }
+
+    /// What the rule with this path has counted.
+    #[track_caller]
+    pub(crate) fn counts(&self, path: &str) -> RuleCounts {
+        let rules = self.rules();
+        rules.rules().iter().find(|rule| rule.path() == path).expect("a rule").counts()
     }
 
     /// Checks a request with these descriptors, each at a cost of 1.
@@ -84,10 +103,31 @@ impl World {
         self.maker.decide(&request, purpose).expect("a good request")
     }
 
+    /// Decides a request to the domain `shop` with one descriptor for each of these keys, all at this cost.
+    #[track_caller]
+    pub(crate) fn decide(&self, keys: &[&str], cost: u64, purpose: Purpose) -> Answer {
+        let keys: Vec<(&str, u64)> = keys.iter().map(|key| (*key, cost)).collect();
+        self.decide_keys("shop", &keys, purpose)
+    }
+
     /// Checks a request with one descriptor: this key with the value `x`.
     #[track_caller]
     pub(crate) fn take(&self, domain: &str, key: &str, hits: u64) -> Answer {
         self.decide_keys(domain, &[(key, hits)], Purpose::Check)
+    }
+
+    /// Decides a request with one descriptor, this key with the value `x`, that comes with a limit of its own.
+    #[track_caller]
+    pub(crate) fn decide_own(
+        &self,
+        (domain, key): (&str, &str),
+        limit: Override,
+        hits: u64,
+        purpose: Purpose,
+    ) -> Answer {
+        let (entries, limit) = ([(key, "x")], Some(limit));
+        let descriptors = [Descriptor { hits: Some(hits), limit, ..Descriptor::new(&entries) }];
+        self.maker.decide(&Request::new(domain, &descriptors), purpose).expect("a good request")
     }
 
     /// The answer for limits that live in this store.
@@ -172,6 +212,11 @@ impl LimitStore for Scripted {
     }
 }
 
+/// The usual settings, with or without `compat`.
+pub(crate) fn compat_is(compat: bool) -> RuleSettings {
+    RuleSettings { compat, ..RuleSettings::default() }
+}
+
 /// For each descriptor, whether it is over its limit, and the units left.
 pub(crate) fn over_and_left(answer: &Answer) -> Vec<(bool, u64)> {
     answer
@@ -189,6 +234,12 @@ pub(crate) fn with(descriptor: &str) -> String {
 /// Rules with one limit, for the key `k`.
 pub(crate) fn limit(limit: &str) -> String {
     with(&format!("{{key: k, rate_limit: {{{limit}}}}}"))
+}
+
+/// Rules with these limits, all for the key `user`.
+pub(crate) fn stacked(limits: &[&str]) -> String {
+    let limits: String = limits.iter().map(|limit| format!("      - {{{limit}}}\n")).collect();
+    with(&format!("key: user\n    limits:\n{limits}"))
 }
 
 /// The errors of rules that are refused, as text.

@@ -268,21 +268,24 @@ mod tests {
 
     use super::*;
 
+    /// The limit of the map that holds these keys.
+    fn limit(keys: &str) -> Result<LimitText, Problem> {
+        match read(&crate::language::yaml::parse(&format!("{{{keys}}}")).expect("one map")) {
+            Ok(LimitKind::Limited(limit)) => Ok(*limit),
+            Ok(other) => panic!("{other:?}"),
+            Err(fault) => Err(fault.problem),
+        }
+    }
+
     #[test]
     fn windows_of_the_calendar_are_counted_in_their_unit_and_nothing_else() {
-        let calendar = |calendar, number| Policy::calendar(calendar, number).expect("a policy");
         let (week, sunday) =
             (CalendarUnit::Week(Weekday::Monday), CalendarUnit::Week(Weekday::Sunday));
         let days = |days: u64| days * 86_400;
         let read = |unit: &str, algorithm: &str| {
-            let text = format!("{{{unit}, requests_per_unit: 9, algorithm: {algorithm}}}");
-            match read(&crate::language::yaml::parse(&text).expect("one map")) {
-                Ok(LimitKind::Limited(limit)) => Ok(*limit),
-                Ok(other) => panic!("{other:?}"),
-                Err(fault) => Err(format!("{:?}", fault.problem)),
-            }
+            limit(&format!("{unit}, requests_per_unit: 9, algorithm: {algorithm}"))
         };
-        for (unit, algorithm, policy, told, window_s) in [
+        for (unit, algorithm, calendar, told, window_s) in [
             ("unit: month", "Calendar_Month", CalendarUnit::Month, Unit::Month, days(31)),
             ("unit: year", "calendar-year", CalendarUnit::Year, Unit::Year, days(366)),
             ("unit: week", "calendar-week", week, Unit::Week, days(7)),
@@ -290,7 +293,7 @@ mod tests {
             ("unit: week", "calendar-week from sunday", sunday, Unit::Week, days(7)),
         ] {
             let limit = read(unit, algorithm).expect("a limit");
-            assert_eq!(limit.policy, Some(calendar(policy, 9)));
+            assert_eq!(limit.policy, Some(Policy::calendar(calendar, 9).expect("a policy")));
             assert_eq!((limit.unit, limit.window.as_secs()), (Some(told), window_s), "{algorithm}");
         }
         for (unit, algorithm) in [
@@ -302,21 +305,15 @@ mod tests {
             ("unit: month", "calendar-week"),
             ("window: 366d", "calendar-year"),
         ] {
-            let refused = read(unit, algorithm).expect_err(unit);
+            let refused = format!("{:?}", read(unit, algorithm).expect_err(unit));
             assert!(refused.contains(" takes a count per "), "{refused}");
         }
     }
 
     #[test]
     fn a_rate_in_windows_of_the_calendar_is_per_window_and_a_refusal_says_so() {
-        let rate_of = |rate: &str, algorithm: &str| {
-            let text = format!("{{rate: {rate}, algorithm: {algorithm}}}");
-            match read(&crate::language::yaml::parse(&text).expect("one map")) {
-                Ok(LimitKind::Limited(limit)) => Ok(limit.requests),
-                Ok(other) => panic!("{other:?}"),
-                Err(fault) => Err(fault.problem.to_string()),
-            }
-        };
+        let read =
+            |rate: &str, algorithm: &str| limit(&format!("rate: {rate}, algorithm: {algorithm}"));
         for (rate, algorithm, told) in [
             ("5/month", "calendar-year", "takes a count per year, as in 10000/year, not"),
             ("5/2w", "calendar-week", "takes a count per week, as in 10000/week, not"),
@@ -324,7 +321,7 @@ mod tests {
             ("5", "calendar-month", "a rate per month, as in 100/month"),
             ("5", "calendar-year", "a rate per year, as in 100/year"),
         ] {
-            let refused = rate_of(rate, algorithm).expect_err(rate);
+            let refused = read(rate, algorithm).expect_err(rate).to_string();
             assert!(refused.contains(told), "{refused}");
         }
         for (rate, algorithm) in [
@@ -332,19 +329,14 @@ mod tests {
             ("5/week", "calendar-week"),
             ("5/month", "calendar-month"),
         ] {
-            assert_eq!(rate_of(rate, algorithm).expect("a limit"), 5);
+            assert_eq!(read(rate, algorithm).expect("a limit").requests, 5);
         }
     }
 
     #[test]
     fn a_window_as_long_as_a_unit_is_told_in_that_unit() {
         let told = |window: &str| {
-            let text = format!("{{window: {window}, requests_per_unit: 1}}");
-            let node = crate::language::yaml::parse(&text).expect("one map");
-            match read(&node) {
-                Ok(LimitKind::Limited(limit)) => limit.unit,
-                other => panic!("{other:?}"),
-            }
+            limit(&format!("window: {window}, requests_per_unit: 1")).expect("a limit").unit
         };
         for unit in Unit::ALL {
             assert_eq!(told(&format!("{}s", unit.length().as_secs())), Some(unit));
