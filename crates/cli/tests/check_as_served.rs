@@ -4,6 +4,7 @@
 use std::io::{BufRead, BufReader};
 
 use crate::common::Scratch;
+use crate::serving::ANYWHERE;
 
 /// Returns a rule with this limit.
 fn rule(limit: &str) -> String {
@@ -25,9 +26,8 @@ fn checked(scratch: &Scratch, flags: &[&str]) -> Vec<String> {
 
 /// Returns the reason why `serve` does not start, or the rules that it refuses.
 fn served(scratch: &Scratch, flags: &[&str]) -> Vec<String> {
-    let any = ["--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
-    let mut command =
-        scratch.command(&[&["serve", "--rules", "rules.yaml"], &any[..], flags].concat());
+    let rules = ["serve", "--rules", "rules.yaml"];
+    let mut command = scratch.command(&[&rules[..], &ANYWHERE, flags].concat());
     // Otherwise variables of the machine would be settings of the service.
     let mut process = command.env_clear().spawn().expect("the binary was built");
     let lines =

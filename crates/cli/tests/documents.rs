@@ -1,33 +1,21 @@
-//! The pages of the repository: their links lead somewhere, the files that they name exist, and the
-//! commands that they show run. (Services and their answers are in `transcripts.rs`. Rust snippets are compiled and
-//! run as doctests.)
+//! The pages of the repository: the files that they name exist, and the commands that they show run. (Services and
+//! their answers are in `transcripts.rs`. Rust snippets are compiled and run as doctests. `.ci/book` looks whether links
+//! lead somewhere, and whether the index lists every page.)
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
 
 use crate::common::Scratch;
 use crate::pages::{between, read, root, shell_blocks, words};
 
-/// Returns every page: those at the root, and those of the directories with pages.
+/// Returns every page that the index lists.
 fn pages() -> Vec<String> {
-    let in_directory = |directory: &str| {
-        let entries = fs::read_dir(root().join(directory)).expect("a directory of the repository");
-        let names = entries.map(|entry| entry.expect("an entry").file_name());
-        let names = names.map(|name| name.into_string().expect("a name in ASCII"));
-        let pages = names.filter(|name| name.ends_with(".md"));
-        pages.map(|name| Path::new(directory).join(name).display().to_string()).collect::<Vec<_>>()
+    let index = read("docs/SUMMARY.md");
+    let page = |link: &str| match link.strip_prefix("../") {
+        Some(page) => page.to_owned(),
+        None => format!("docs/{link}"),
     };
-    let crates = fs::read_dir(root().join("crates")).expect("the crates");
-    let crates = crates.map(|entry| entry.expect("an entry").file_name());
-    let crates = crates.map(|name| format!("crates/{}", name.to_str().expect("a name in ASCII")));
-    let with_docs = |name: String| [format!("{name}/docs"), name];
-    let crates = crates.flat_map(with_docs).filter(|name| root().join(name).is_dir());
-    let directories = ["", "docs", "benches", "benches/docs", "fuzz"]
-        .map(str::to_owned)
-        .into_iter()
-        .chain(crates);
-    let mut pages: Vec<_> = directories.flat_map(|name| in_directory(&name)).collect();
+    let mut pages: Vec<_> = between(&index, "](", ")").into_iter().map(page).collect();
     pages.sort();
     assert!(pages.iter().any(|page| page == "crates/redis/docs/scale.md"), "{pages:?}");
     pages
@@ -36,78 +24,6 @@ fn pages() -> Vec<String> {
 /// Returns the code spans of a line: every second piece between backquotes.
 fn code_spans(line: &str) -> Vec<&str> {
     line.split('`').skip(1).step_by(2).collect()
-}
-
-/// Returns the beginning of links to files of the repository. Pages that are also shown outside of the repository need
-/// such links, because a relative link would lead nowhere there.
-fn files_of_the_repository() -> String {
-    let manifest = read("Cargo.toml");
-    let repository = between(&manifest, "\nrepository = \"", "\"");
-    format!("{}/blob/main/", repository.first().expect("the repository's address"))
-}
-
-#[test]
-fn every_link_within_the_repository_leads_to_a_file() {
-    let here = files_of_the_repository();
-    let mut links = 0;
-    for page in pages() {
-        let text = read(&page);
-        let directory = Path::new(&page).parent().expect("a page is in a directory");
-        for link in between(&text, "](", ")") {
-            let from_root = link.strip_prefix(&here).map(|path| (Path::new(""), path));
-            let (directory, link) = from_root.unwrap_or((directory, link));
-            if link.contains("://") {
-                continue;
-            }
-            // The picture itself, and not the page of the forge that shows it.
-            let link = link.trim_end_matches("?raw=true");
-            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
-            let file = if file.is_empty() { page.clone() } else { join(directory, file) };
-            assert!(root().join(&file).exists(), "{page}: ({link}) leads nowhere");
-            if !heading.is_empty() {
-                assert!(
-                    headings(&read(&file)).contains(heading),
-                    "{page}: ({link}) has no such place"
-                );
-            }
-            links += 1;
-        }
-    }
-    assert!(links >= 6, "{links} links");
-}
-
-fn join(directory: &Path, file: &str) -> String {
-    directory.join(file).display().to_string()
-}
-
-#[test]
-fn the_index_of_the_pages_lists_every_page() {
-    let index = read("docs/SUMMARY.md");
-    for page in pages().into_iter().filter(|page| page != "docs/SUMMARY.md") {
-        let link = match page.strip_prefix("docs/") {
-            Some(name) => format!("]({name})"),
-            None => format!("](../{page})"),
-        };
-        assert!(index.contains(&link), "docs/SUMMARY.md does not list {page}");
-    }
-}
-
-/// Returns the anchors of a page's headings: in lower case, with dashes for spaces.
-fn headings(page: &str) -> BTreeSet<String> {
-    let named = page.lines().filter(|line| line.starts_with('#'));
-    let name = |line: &str| {
-        let text = line.trim_start_matches('#').trim().to_lowercase();
-        let kept = text.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
-        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
-    };
-    named.map(name).collect()
-}
-
-#[test]
-fn a_heading_is_found_by_its_name_in_links() {
-    let found = headings("# One, two: `three`\ntext\n## What to watch: the service\n");
-    let expected = ["one-two-three", "what-to-watch-the-service"].map(str::to_owned);
-    assert_eq!(found, BTreeSet::from(expected));
 }
 
 /// Paths in code spans exist, on the pages that describe the layout.

@@ -200,28 +200,6 @@ async fn envoy_gateway(test: &str, redis: Option<SocketAddr>) {
     assert!(page.contains("tollgate_config_kept_domains 0"), "{page}");
 }
 
-/// A command that a probe runs or that an operator types must not start another service.
-#[test]
-fn under_its_name_health_and_help_and_the_settings_are_what_they_are() {
-    let scratch = Scratch::new("gateway_name");
-    let program = scratch.path().join("ratelimit");
-    symlink(env!("CARGO_BIN_EXE_tollgate"), &program).expect("a new link");
-    let run = |argument: &str| {
-        let mut command = Command::new(&program);
-        let environment = [("PORT", "1"), ("RUNTIME_ROOT", "/data")];
-        command.env_clear().envs(environment).arg(argument);
-        let output = command.output().expect("it runs");
-        let out = String::from_utf8(output.stdout).expect("text");
-        (output.status.code(), out.lines().next().unwrap_or_default().to_owned())
-    };
-    let (code, line) = run("health");
-    assert!(code == Some(1) && line.starts_with("unhealthy: :1 does not answer: "), "{line}");
-    assert_eq!(run("--version"), (Some(0), concat!("tollgate ", env!("CARGO_PKG_VERSION")).into()));
-    assert_eq!(run("--help").0, Some(0));
-    let (code, line) = run("--print-config");
-    assert!(code == Some(0) && line.starts_with("# The settings of tollgate serve"), "{line}");
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn the_environment_of_envoy_gateways_deployment_is_all_it_needs() {
     envoy_gateway("gateway_eg", None).await;
@@ -231,10 +209,7 @@ async fn the_environment_of_envoy_gateways_deployment_is_all_it_needs() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_with_the_redis_that_envoy_gateway_asks_for() {
     let address = crate::processes::free_address();
-    let port = address.port().to_string();
-    let _redis =
-        crate::processes::redis_server(&["--port", &port, "--save", "", "--appendonly", "no"]);
-    drop(crate::processes::connected(address));
+    let _redis = crate::processes::redis_at(address, &[]);
     envoy_gateway("gateway_eg_redis", Some(address)).await;
 }
 

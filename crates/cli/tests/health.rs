@@ -5,6 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::time::Duration;
 
+use crate::common::Scratch;
 use crate::serving::{serve, serve_rules};
 
 /// Returns the exit code and what is printed, on standard output and on standard error.
@@ -20,6 +21,12 @@ fn health_with(arguments: &[&str], variables: &[(&str, &str)]) -> (Option<i32>, 
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
+fn listening() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("an address").to_string();
+    (listener, address)
+}
+
 #[test]
 fn a_service_is_healthy_once_it_has_rules() {
     let (serving, _) = serve("", &[], &[]);
@@ -28,9 +35,8 @@ fn a_service_is_healthy_once_it_has_rules() {
     // The address comes from the service's own variable. The service listens everywhere, and is asked on this machine.
     let everywhere = format!("0.0.0.0:{}", serving.http.port());
     assert_eq!(health(&[], &everywhere), healthy);
-    let path = concat!(env!("CARGO_TARGET_TMPDIR"), "/health_bad.yaml");
-    std::fs::write(path, "domain: ''").expect("a file below target");
-    let (serving, _) = serve_rules(path, "", &[], &[]);
+    let rules = Scratch::new("health_bad").file("rules.yaml", "domain: ''").at("rules.yaml");
+    let (serving, _) = serve_rules(&rules, "", &[], &[]);
     let unhealthy =
         (Some(1), "unhealthy: 500: no rules, or shutting down\n".to_owned(), String::new());
     assert_eq!(health(&[&serving.http.to_string()], ""), unhealthy);
@@ -38,8 +44,7 @@ fn a_service_is_healthy_once_it_has_rules() {
 
 #[test]
 fn what_does_not_answer_is_unhealthy_and_what_is_no_address_is_refused() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = listener.local_addr().expect("an address").to_string();
+    let (listener, address) = listening();
     let begins = |(code, out, _): (_, String, _), expected: &str| {
         assert!(code == Some(1) && out.starts_with(expected) && out.lines().count() == 1, "{out}");
     };
@@ -76,9 +81,9 @@ fn the_service_is_asked_where_its_variables_and_its_file_have_it_listen() {
     let of_another = [("GRPC_PORT", "tcp://10.0.0.1:8081"), ("DEBUG_PORT", "x"), ("PORT", &port)];
     assert_eq!(health_with(&[], &of_another), healthy);
     assert_eq!(health_with(&[&format!(":{port}")], &[]), healthy);
-    let path = concat!(env!("CARGO_TARGET_TMPDIR"), "/health.toml");
-    std::fs::write(path, format!("http = '127.0.0.1:{port}'")).expect("a file below target");
-    assert_eq!(health_with(&[], &[("TOLLGATE_CONFIG", path), ("PORT", "1")]), healthy);
+    let file = format!("http = '127.0.0.1:{port}'");
+    let file = Scratch::new("health_file").file("t.toml", file).at("t.toml");
+    assert_eq!(health_with(&[], &[("TOLLGATE_CONFIG", &file), ("PORT", "1")]), healthy);
     // If HTTP is encrypted, the health check asks the admin's address.
     let line = log.last().expect("the addresses");
     let admin = line.split_once("admin ").expect("its address").1;
@@ -104,8 +109,7 @@ fn answer_and_stay(listener: &TcpListener, parts: &[&[u8]]) -> TcpStream {
 
 #[test]
 fn an_answer_that_is_whole_counts_though_the_connection_stays_open() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = listener.local_addr().expect("an address").to_string();
+    let (listener, address) = listening();
     for (parts, expected) in [
         (
             &[&b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"[..], b"OK"][..],
@@ -126,8 +130,7 @@ fn an_answer_that_is_whole_counts_though_the_connection_stays_open() {
 
 #[test]
 fn an_answer_that_trickles_or_stops_is_waited_for_no_longer_than_one_that_does_not_come() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = listener.local_addr().expect("an address").to_string();
+    let (listener, address) = listening();
     let late = format!("unhealthy: {address} does not answer within a second\n");
     std::thread::scope(|scope| {
         let answering = scope.spawn(|| answer_and_stay(&listener, &[b"HTTP/1.1 200 OK\r\n"]));

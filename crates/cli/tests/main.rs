@@ -6,6 +6,8 @@ mod check;
 #[cfg(all(unix, feature = "serve"))]
 mod check_as_served;
 mod common;
+#[path = "common/connection.rs"]
+mod connection;
 #[cfg(all(unix, feature = "serve"))]
 mod health;
 mod policies;

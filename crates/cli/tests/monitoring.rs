@@ -1,10 +1,10 @@
 //! The metrics for which `examples/monitoring` asks.
 
+use crate::pages::read;
+
 /// The dashboard and the alerts ask only for metrics that exist.
 #[test]
 fn what_is_shown_and_alarmed_is_a_metric_of_the_page() {
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-    let read = |file: &str| std::fs::read_to_string(format!("{root}/{file}")).expect(file);
     let guide = read("crates/service/docs/metrics.md");
     let is_told = |name: &str| guide.contains(&format!("`{name}`"));
     for file in ["examples/monitoring/alerts.yaml", "examples/monitoring/grafana.json"] {

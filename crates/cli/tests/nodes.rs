@@ -7,18 +7,23 @@
 //!
 //! `TOLLGATE_SECONDS` is the time for which each mode runs: 4 by default.
 
+mod common;
+#[path = "common/connection.rs"]
+mod connection;
 #[path = "common/processes.rs"]
 mod processes;
+#[path = "common/serving.rs"]
+mod serving;
 
-use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::process::{Command, Stdio};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use processes::{Process, connected, free_address, redis_server};
+use common::Scratch;
+use connection::Connection;
+use processes::{Process, free_address, redis_at, until};
+use serving::{Serving, serve_rules};
 
 const NODES: usize = 3;
 /// The number of clients of each node.
@@ -39,72 +44,6 @@ descriptors:
   - {key: leased, accuracy: leased, rate_limit: {window: 1s, requests_per_unit: 100, algorithm: gcra, burst: 100}}
 ";
 
-struct Node {
-    http: SocketAddr,
-    _process: Process,
-}
-
-fn node(redis: SocketAddr, rules: &std::path::Path, prefix: &str) -> Node {
-    let [http, grpc, admin] = [(); 3].map(|()| free_address());
-    let child = Command::new(env!("CARGO_BIN_EXE_tollgate"))
-        .arg("serve")
-        .arg("--rules")
-        .arg(rules)
-        .args(["--redis", &format!("redis://{redis}/"), "--nodes", &NODES.to_string()])
-        .args(["--redis-prefix", prefix])
-        // A busy machine may be slow, and no node should fall back here.
-        .args(["--redis-deadline", "2000"])
-        .args(["--http", &http.to_string(), "--grpc", &grpc.to_string()])
-        .args(["--admin", &admin.to_string()])
-        .stderr(Stdio::null())
-        .spawn();
-    Node { http, _process: Process(child.expect("the command is built")) }
-}
-
-/// A client with one connection.
-struct Client(BufReader<TcpStream>);
-
-impl Client {
-    fn of(node: &Node) -> Self {
-        Self(BufReader::new(connected(node.http)))
-    }
-
-    /// Sends a request, and returns the status and the body.
-    fn ask(&mut self, method: &str, path: &str, body: &str) -> (u16, String) {
-        let length = body.len();
-        let request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\n\
-             content-length: {length}\r\n\r\n{body}"
-        );
-        self.0.get_mut().write_all(request.as_bytes()).expect("the node listens");
-        let (mut status, mut length) = (0, 0);
-        loop {
-            let mut line = String::new();
-            self.0.read_line(&mut line).expect("the node answers");
-            let line = line.trim_end().to_ascii_lowercase();
-            if let Some(rest) = line.strip_prefix("http/1.1 ") {
-                status = rest[..3].parse().expect("a status");
-            }
-            if let Some(rest) = line.strip_prefix("content-length: ") {
-                length = rest.parse().expect("a length");
-            }
-            if line.is_empty() {
-                break;
-            }
-        }
-        let mut body = vec![0; length];
-        self.0.read_exact(&mut body).expect("a body");
-        (status, String::from_utf8(body).expect("text"))
-    }
-
-    fn metric(&mut self, name: &str) -> u64 {
-        let (_, page) = self.ask("GET", "/metrics", "");
-        let line = page.lines().find(|line| line.starts_with(name));
-        let number = line.and_then(|line| line.rsplit(' ').next()?.parse().ok());
-        number.unwrap_or_else(|| panic!("no {name} in {page}"))
-    }
-}
-
 /// The results of one client: requests, and the moments between which each admission lies.
 #[derive(Debug, Default)]
 struct Seen {
@@ -112,13 +51,13 @@ struct Seen {
     admitted: Vec<(Instant, Instant)>,
 }
 
-fn ask_all_the_time(node: &Node, key: &str, stop: &AtomicBool) -> Seen {
-    let mut client = Client::of(node);
+fn ask_all_the_time(node: SocketAddr, key: &str, stop: &AtomicBool) -> Seen {
+    let mut connection = Connection::to(node);
     let body = format!("{{\"domain\": \"shop\", \"descriptors\": [{{\"{key}\": \"hot\"}}]}}");
     let mut seen = Seen::default();
     while !stop.load(Ordering::Relaxed) {
         let asked = Instant::now();
-        let (status, answer) = client.ask("POST", "/v1/check", &body);
+        let (status, answer) = connection.ask("POST /v1/check", &body);
         assert!(matches!(status, 200 | 429), "{status}: {answer}");
         seen.asked += 1;
         if status == 200 {
@@ -137,20 +76,20 @@ fn most(time: Duration) -> u64 {
 
 /// `held` is the number of units in leases, and `over` the number of admitted requests that the other nodes may not
 /// have heard of.
-fn run(nodes: &[Node], key: &'static str, [held, over]: [u64; 2], time: Duration) -> String {
+fn run(nodes: &[Serving], key: &'static str, [held, over]: [u64; 2], time: Duration) -> String {
     let stop = Arc::new(AtomicBool::new(false));
     let begun = Instant::now();
-    let calls = |nodes: &[Node]| -> u64 {
-        nodes.iter().map(|node| Client::of(node).metric("tollgate_store_calls_total")).sum()
-    };
-    let calls_before = calls(nodes);
+    let metric = |node: &Serving, name| node.metric(name).expect("the metric is there");
+    let calls =
+        || -> u64 { nodes.iter().map(|node| metric(node, "tollgate_store_calls_total")).sum() };
+    let calls_before = calls();
     let seen: Vec<Vec<Seen>> = std::thread::scope(|scope| {
         let of = |node| {
             let stop = Arc::clone(&stop);
             scope.spawn(move || ask_all_the_time(node, key, &stop))
         };
         let clients: Vec<Vec<_>> =
-            nodes.iter().map(|node| (0..CLIENTS).map(|_| of(node)).collect()).collect();
+            nodes.iter().map(|node| (0..CLIENTS).map(|_| of(node.http)).collect()).collect();
         std::thread::sleep(time);
         stop.store(true, Ordering::Relaxed);
         let joined = |of_node: Vec<std::thread::ScopedJoinHandle<'_, Seen>>| {
@@ -159,7 +98,7 @@ fn run(nodes: &[Node], key: &'static str, [held, over]: [u64; 2], time: Duration
         clients.into_iter().map(joined).collect()
     });
     let took = begun.elapsed();
-    let calls = calls(nodes) - calls_before;
+    let calls = calls() - calls_before;
     let asked: u64 = seen.iter().flatten().map(|seen| seen.asked).sum();
     let per_node: Vec<usize> =
         seen.iter().map(|of_node| of_node.iter().map(|seen| seen.admitted.len()).sum()).collect();
@@ -183,44 +122,37 @@ fn run(nodes: &[Node], key: &'static str, [held, over]: [u64; 2], time: Duration
         }
     }
     for node in nodes {
-        assert_eq!(Client::of(node).metric("tollgate_store_degraded "), 0);
+        assert_eq!(metric(node, "tollgate_store_degraded"), 0);
     }
-    let mut line = String::new();
-    let per_mille = closest;
-    let _ = write!(
-        line,
+    format!(
         "{key}: {asked} asked in {:.2} s, {admitted} admitted ({per_node:?} by node), {bound} at most from \
          the start; at most {}.{} % of the bound between any two moments; {calls} calls of Redis",
         took.as_secs_f64(),
-        per_mille / 10,
-        per_mille % 10,
-    );
-    line
+        closest / 10,
+        closest % 10,
+    )
 }
 
 /// Starts a Redis, and nodes that use it, each under its own prefix.
-fn nodes(test: &str, prefixes: [&str; NODES]) -> (Process, Vec<Node>) {
-    let rules = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
-    std::fs::write(&rules, RULES).expect("a file below target");
+fn nodes(test: &str, prefixes: [&str; NODES]) -> (Process, Vec<Serving>) {
+    let rules = Scratch::new(test).file("shop.yaml", RULES).at("shop.yaml");
     let address = free_address();
-    let port = address.port().to_string();
-    let redis = redis_server(&["--port", &port, "--bind", "127.0.0.1", "--save", ""]);
-    drop(connected(address));
-    let nodes: Vec<Node> = prefixes.map(|prefix| node(address, &rules, prefix)).into();
-    for node in &nodes {
-        let mut client = Client::of(node);
-        let begun = Instant::now();
-        while client.metric("tollgate_store_degraded ") == 1 {
-            assert!(begun.elapsed() < Duration::from_secs(20), "no connection to Redis");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-    (redis, nodes)
+    let redis = redis_at(address, &[]);
+    let (store, count) = (format!("redis://{address}/"), NODES.to_string());
+    // A busy machine may be slow, and no node should fall back here.
+    let flags = ["--redis", &store, "--nodes", &count, "--redis-deadline", "2000"];
+    let node = |prefix| {
+        let flags = [&flags[..], &["--redis-prefix", prefix]].concat();
+        let (serving, _) = serve_rules(&rules, "", &flags, &[]);
+        until("Redis", || serving.metric("tollgate_store_degraded") == Some(0));
+        serving
+    };
+    (redis, prefixes.map(node).into())
 }
 
 #[test]
 fn three_nodes_that_share_nothing_are_caught() {
-    let (_redis, nodes) = nodes("apart.yaml", ["one", "two", "three"]);
+    let (_redis, nodes) = nodes("nodes_apart", ["one", "two", "three"]);
     let run = || run(&nodes, "exact", [0, 0], Duration::from_secs(1));
     let run = std::panic::AssertUnwindSafe(run);
     let panic = std::panic::catch_unwind(run).expect_err("nobody notices");
@@ -232,7 +164,7 @@ fn three_nodes_that_share_nothing_are_caught() {
 fn three_nodes_together_admit_what_one_limit_allows() {
     let seconds = std::env::var("TOLLGATE_SECONDS").ok().and_then(|text| text.parse().ok());
     let time = Duration::from_secs(seconds.unwrap_or(4));
-    let (_redis, nodes) = nodes("together.yaml", ["tollgate"; NODES]);
+    let (_redis, nodes) = nodes("nodes_together", ["tollgate"; NODES]);
     println!("{NODES} nodes, {CLIENTS} clients each, {RATE}/s burst {BURST}");
     let (held, over) = (HELD * NODES as u64, OVER * NODES as u64);
     for (key, slack) in [("exact", [0, 0]), ("leased", [held, 0]), ("async", [0, over])] {

@@ -3,16 +3,9 @@
 use std::io::Read;
 use std::process::Stdio;
 
-use crate::common::{Run, Scratch, line};
+use crate::common::{Scratch, assert_refused, assert_refused_with, line};
 
 const POLICY: [&str; 2] = ["--policy", "10/m"];
-
-/// Asserts exit code 2, nothing on standard output, and this on standard error.
-#[track_caller]
-fn assert_refused(run: &Run, message: &str) {
-    assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{run:?}");
-    assert_eq!(run.err, message);
-}
 
 #[test]
 fn bad_lines_are_counted_and_the_first_five_named_with_their_reasons() {
@@ -143,10 +136,9 @@ fn a_bad_policy_is_refused_before_anything_is_read() {
         ("", ""),
     ] {
         let run = scratch.replay(&["missing.log", "--policy", policy]);
-        assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{run:?}");
+        assert_refused_with(&run, says);
         let start = format!("error: invalid value '{policy}' for '--policy <POLICY>': ");
         assert!(run.err.starts_with(&start) || policy.is_empty(), "{}", run.err);
-        assert!(run.err.contains(says), "{}", run.err);
     }
 }
 
@@ -163,9 +155,7 @@ fn options_that_cannot_work_are_refused() {
             "expected a span of time such as 30s, 10m or 2h",
         ),
     ] {
-        let run = scratch.replay(args);
-        assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{run:?}");
-        assert!(run.err.contains(says), "{}", run.err);
+        assert_refused_with(&scratch.replay(args), says);
     }
 }
 

@@ -36,6 +36,7 @@ fn a_format_that_is_proposed_reads_the_line_that_it_is_proposed_for() {
             "2015-05-17T10:00:00Z shop a b 192.0.2.1:80 GET",
             "$time_iso8601 $_ $_ $_ $remote_addr $_",
         ),
+        ("1431856800.250 192.0.2.1 GET", "$msec $remote_addr $_"),
     ] {
         scratch.file("a.log", format!("{line}\n"));
         let run = scratch.replay(&["a.log", "--policy", "9/m"]);
@@ -106,6 +107,7 @@ fn what_is_no_key_or_condition_is_refused_with_what_would_be() {
         ("--key", "ip,", "KEY", "a name is missing; write one, or several with commas, as in"),
         ("--where", "status", "CONDITION", "nothing is compared; write a field and a value as"),
         ("--where", "=304", "CONDITION", "no field stands in front of the comparison; write one"),
+        ("--where", "!=304", "CONDITION", "no field stands in front of the comparison; write one"),
         ("--where", "path~(", "CONDITION", "regex parse error"),
     ] {
         let run = scratch.replay(&["a.log", "--policy", "9/m", option, text]);

@@ -50,14 +50,18 @@ const CUSTOM: [(&str, &str); 2] = [
     ),
 ];
 
+fn sample(name: &str) -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/logs").join(name);
+    fs::read(path).expect("a sample")
+}
+
 /// Replays a sample as JSON, and as the first policy reports it.
 fn replay(scratch: &Scratch, name: &str, args: &[&str]) -> (Run, Value) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/logs").join(name);
-    scratch.file(name, fs::read(path).expect("a sample"));
+    scratch.file(name, sample(name));
     let policy = ["--json", "--policy", "fixed-window 2/m"];
     let run = scratch.replay(&[&[name], args, &policy[..]].concat());
     assert_eq!(run.code, Some(0), "{name}: {}", run.err);
-    let report = serde_json::from_str(&run.out).expect("a JSON object");
+    let report = run.json();
     (run, report)
 }
 
@@ -162,7 +166,7 @@ fn columns_in_quotes_are_one_column() {
         [("ip", "192.0.2.10"), ("user-agent", "a \"\"b\"\" c"), ("method", "GET")]
     {
         let args = ["iis.log", "--json", "--policy", "1/h", "--key", key];
-        let report: Value = serde_json::from_str(&scratch.replay(&args).out).expect("an object");
+        let report = scratch.replay(&args).json();
         assert_eq!(report["policies"][0]["worst"][0]["key"], expected, "{key}");
     }
 }
@@ -227,14 +231,13 @@ fn the_report_names_the_format_of_each_file_and_what_was_left_out() {
 #[test]
 fn rules_take_the_fields_of_any_format() {
     let scratch = Scratch::new("formats_rules");
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/logs/haproxy.log");
-    scratch.file("a.log", fs::read(path).expect("a sample"));
+    scratch.file("a.log", sample("haproxy.log"));
     let rules = "domain: shop\ndescriptors:\n  - key: address\n    rate_limit: {unit: minute, requests_per_unit: 2}\n";
     scratch.file("rules/shop.yaml", rules);
     let args = ["a.log", "--json", "--rules", "rules", "--descriptor", "address={ip}"];
     for more in [&[][..], &["--stream"]] {
         let run = scratch.replay(&[&args[..], &["--where", "status!=404"], more].concat());
-        let report: Value = serde_json::from_str(&run.out).expect("a JSON object");
+        let report = run.json();
         assert_eq!(report["left_out_lines"], 1, "{run:?}");
         assert_eq!(report["formats"], serde_json::json!(["haproxy"]), "{run:?}");
     }

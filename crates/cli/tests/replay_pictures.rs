@@ -1,6 +1,7 @@
 //! `tollgate replay --html` and `--svg`: the content of the page and the picture, whatever their style.
 
-use crate::common::{Scratch, line};
+use crate::common::{Scratch, assert_refused, assert_refused_with, line};
+use crate::pages::between;
 use crate::svg::{ADMITTED, REFUSED};
 
 const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/access.log");
@@ -23,18 +24,6 @@ fn small() -> String {
         ["10:00:00", "10:00:10", "10:00:20", "10:00:30", "10:00:40", "10:02:50", "10:03:20"];
     let log: String = times.iter().map(|at| line("192.0.2.1", &format!("{at} +0000"))).collect();
     log + &line("2001:db8::7", "10:01:00 +0000")
-}
-
-/// Returns the pictures of a page, in their order.
-fn pictures(page: &str) -> Vec<&str> {
-    let pieces = page.split("<svg ").skip(1);
-    pieces
-        .map(|piece| {
-            let start = piece.as_ptr().addr() - page.as_ptr().addr() - "<svg ".len();
-            let end = piece.find("</svg>").expect("an end") + "</svg>".len();
-            &page[start..start + "<svg ".len() + end]
-        })
-        .collect()
 }
 
 #[test]
@@ -95,10 +84,10 @@ fn a_page_needs_nothing_else() {
     {
         assert!(page.contains(text), "{text}");
     }
-    let pictures = pictures(&page);
+    let pictures = between(&page, "<svg ", "</svg>");
     assert_eq!(pictures.len(), 5);
     for picture in pictures {
-        crate::svg::assert_legible(picture);
+        crate::svg::assert_legible(&format!("<svg {picture}</svg>"));
         assert!(picture.contains("role=\"img\"") && picture.contains("<title>"));
     }
     crate::svg::assert_has_dark_colours(&page);
@@ -181,11 +170,9 @@ fn a_log_is_not_overwritten() {
     scratch.file("a.log", small());
     for option in ["--html", "--svg"] {
         let run = scratch.replay(&["a.log", "--policy", "10/m", option, "./a.log"]);
-        assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{run:?}");
-        assert_eq!(
-            run.err,
-            "tollgate: ./a.log is to be read and to be written, and would be lost; give another file to \
-             write\n"
+        assert_refused(
+            &run,
+            "tollgate: ./a.log is to be read and to be written, and would be lost; give another file to write\n",
         );
     }
     assert_eq!(scratch.read("a.log"), small());
@@ -212,8 +199,7 @@ fn a_picture_needs_a_policy() {
     scratch.file("a.log", small());
     for option in ["--html", "--svg"] {
         let run = scratch.replay(&["a.log", "--suggest", "99%", option, "o"]);
-        assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{run:?}");
-        assert!(run.err.contains("--policy <POLICY>"), "{}", run.err);
+        assert_refused_with(&run, "--policy <POLICY>");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Prefixes that tools write in front of the lines of a log. `tollgate replay` cuts them, or reports them. It never
 //! takes a prefix for the client without a message.
 
-use crate::common::{Run, Scratch};
+use crate::common::{Run, Scratch, assert_refused_with};
 
 const LINE: &str = concat!(
     r#"203.0.113.21 - - [10/Oct/2026:13:55:36 +0000] "GET /a HTTP/1.1" 200 512 "-" "curl/8.5.0""#,
@@ -82,7 +82,11 @@ fn a_client_that_is_no_address_in_front_of_one_is_no_client() {
             "a b web ",
             "\"a\" stands where combined lines have the client, and is no address, but \"203.0.113.21\"",
         ),
-        ("203.0.113.9, 10.0.0.50 ", "\"203.0.113.9, 10.0.0.50\" is a chain of addresses, of which"),
+        (
+            "203.0.113.9, 10.0.0.50 ",
+            "\"203.0.113.9, 10.0.0.50\" is a chain of addresses, of which your proxies have written those on the right; \
+             say which they are, as in --trusted-proxies 10.0.0.0/8, or none",
+        ),
         ("10.0.0.50, ", "\"10.0.0.50, 203.0.113.21\" is a chain of addresses, of which"),
         ("\"203.0.113.9, 10.0.0.50\" ", "and is no address, but \"203.0.113.21\" behind it is one"),
         (
@@ -90,9 +94,7 @@ fn a_client_that_is_no_address_in_front_of_one_is_no_client() {
             "line 1 can be read as combined (2026-10-10T13:55:36Z, \"10.0.0.50\") and as vhost",
         ),
     ] {
-        let run = replay(&scratch, prefix, LINE, &[]);
-        assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{prefix}: {run:?}");
-        assert!(run.err.contains(told), "{prefix}: {run:?}");
+        assert_refused_with(&replay(&scratch, prefix, LINE, &[]), told);
     }
     // The format vhost has a host in front of the line.
     for host in ["www.example.com ", "www.example.com:443 ", "- "] {

@@ -1,13 +1,13 @@
 //! `tollgate replay --suggest`: limits that pass the share, and are the smallest that do.
 
-use crate::common::{Scratch, line};
+use crate::common::{Scratch, assert_refused_with, line};
 use serde_json::Value;
 
 const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/access.log");
 
 fn json(run: &crate::common::Run) -> Value {
     assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{run:?}");
-    serde_json::from_str(&run.out).expect("a JSON object")
+    run.json()
 }
 
 fn policies(limits: &Value) -> Vec<&str> {
@@ -80,8 +80,7 @@ fn each_suggested_limit_passes_and_one_less_does_not() {
         15
     );
     let refused = |policy: &str| {
-        let run = scratch.replay(&[SAMPLE, "--json", "--policy", policy]);
-        let report: Value = serde_json::from_str(&run.out).expect("a JSON object");
+        let report = scratch.replay(&[SAMPLE, "--json", "--policy", policy]).json();
         report["policies"][0]["keys_refused"].as_u64().expect("a number")
     };
     for policy in suggested {
@@ -165,9 +164,7 @@ fn what_is_no_share_and_what_cannot_be_searched_is_refused() {
         (&["--suggest", "101%"], "above 0% and at most 100%"),
         (&["--suggest", "99%", "--stream"], "cannot be used with"),
     ] {
-        let run = scratch.replay(&[&["a.log"], args].concat());
-        assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{run:?}");
-        assert!(run.err.contains(says), "{}", run.err);
+        assert_refused_with(&scratch.replay(&[&["a.log"], args].concat()), says);
     }
     let run = scratch.file("empty.log", "").replay(&["empty.log", "--suggest", "99%"]);
     assert_eq!(run.err, "tollgate: nothing to replay in empty.log: it has no lines\n");

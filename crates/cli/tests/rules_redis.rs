@@ -4,7 +4,7 @@
 #[path = "../../redis/tests/common/server.rs"]
 mod redis_server;
 
-use crate::common::{Scratch, assert_prints, line};
+use crate::common::{Scratch, assert_prints, assert_refused, assert_refused_with, line};
 use redis_server::Server;
 
 const SHOP: &str = "\
@@ -52,9 +52,8 @@ fn a_flag_that_needs_another_is_refused_without_it_before_anything_is_pushed() {
     let scratch = Scratch::new("rules_half");
     scratch.file("rules/shop.yaml", SHOP);
     let push = ["rules", "push", "rules", &address(&server), "--nodes", "3"];
-    let refused = scratch.run(&push);
-    assert_eq!((refused.code, refused.out.as_str()), (Some(2), ""));
-    assert_eq!(refused.err, "tollgate: --nodes is given without --redis; give both\n");
+    let told = "tollgate: --nodes is given without --redis; give both\n";
+    assert_refused(&scratch.run(&push), told);
     assert!(!server.run::<bool>(&["EXISTS", "shop:rules"]));
 }
 
@@ -87,11 +86,7 @@ fn rules_that_a_service_with_redis_refuses_are_not_pushed() {
     let address = address(&server);
     let with_redis =
         scratch.run(&["rules", "push", "rules", &address, "--redis", "redis://10.0.0.7/"]);
-    assert_eq!((with_redis.code, with_redis.out.as_str()), (Some(2), ""));
-    assert!(
-        with_redis.err.contains("mode: elastic borrows from a pool of this process"),
-        "{with_redis:?}"
-    );
+    assert_refused_with(&with_redis, "mode: elastic borrows from a pool of this process");
     assert_eq!(server.run::<u32>(&["EXISTS", "shop:rules"]), 0);
     assert_eq!(scratch.run(&["rules", "push", "rules", &address]).code, Some(0));
 }

@@ -3,11 +3,12 @@
 use std::net::TcpStream;
 use std::process::Command;
 
-use crate::serving::{PATIENCE, RULES, serve, serve_rules};
+use crate::common::Scratch;
+use crate::processes::PATIENCE;
+use crate::serving::{ANYWHERE, RULES, serve, serve_rules};
 
 #[test]
 fn a_bad_start_ends_with_2_and_what_would_be_accepted() {
-    let any = ["--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
     for (flags, expected) in [
         (
             vec!["--rules", "no/such"],
@@ -21,7 +22,7 @@ fn a_bad_start_ends_with_2_and_what_would_be_accepted() {
         (vec!["--rules", RULES, "--allow-empty=perhaps"], "[possible values: true, false]"),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
-        let output = command.env_clear().arg("serve").args(any).args(&flags).output();
+        let output = command.env_clear().arg("serve").args(ANYWHERE).args(&flags).output();
         let output = output.expect("it runs");
         let errors = String::from_utf8(output.stderr).expect("text");
         assert_eq!(output.status.code(), Some(2), "{flags:?}: {errors}");
@@ -31,20 +32,16 @@ fn a_bad_start_ends_with_2_and_what_would_be_accepted() {
 
 #[test]
 fn a_domain_that_becomes_empty_is_a_warning_and_allow_empty_takes_it() {
-    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("serve_becomes_empty");
-    let _ = std::fs::remove_dir_all(&path);
-    std::fs::create_dir_all(&path).expect("a directory below target");
-    let file = path.join("shop.yaml");
+    let scratch = Scratch::new("serve_becomes_empty");
     let rules =
         "domain: d\ndescriptors:\n  - {key: user, rate_limit: {unit: day, requests_per_unit: 1}}\n";
-    let directory = path.to_str().expect("a path");
     let check = r#"{"domain": "d", "descriptors": [{"user": "alice"}]}"#;
     for (flags, after) in [(&[][..], 429), (&["--allow-empty"][..], 200)] {
-        std::fs::write(&file, rules).expect("a file below target");
-        let (serving, _) = serve_rules(directory, "", flags, &[]);
+        scratch.file("rules/shop.yaml", rules);
+        let (serving, _) = serve_rules(&scratch.at("rules"), "", flags, &[]);
         assert_eq!(serving.ask("POST /v1/check", check).0, 200);
         assert_eq!(serving.ask("POST /v1/check", check).0, 429);
-        std::fs::remove_file(&file).expect("the file");
+        std::fs::remove_file(scratch.at("rules/shop.yaml")).expect("the file");
         serving.signal("HUP");
         if after == 429 {
             let line = serving.wait_for("domain d has no rules any more");
@@ -59,7 +56,7 @@ fn a_domain_that_becomes_empty_is_a_warning_and_allow_empty_takes_it() {
             assert!(line.contains(" INFO "), "{line}");
         }
         assert_eq!(serving.ask("POST /v1/check", check).0, after);
-        std::fs::write(&file, rules).expect("a file below target");
+        scratch.file("rules/shop.yaml", rules);
         serving.signal("HUP");
         serving.wait_for("rules loaded: 1 in 1 domain");
         assert_eq!(serving.ask("POST /v1/check", check).0, 429, "what was spent is spent");
@@ -86,16 +83,16 @@ fn the_log_is_text_or_json_and_warns_of_what_is_not_honoured() {
 
 #[test]
 fn a_reload_says_which_limits_keep_what_was_spent_and_which_do_not() {
-    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("serve_reload.yaml");
+    let scratch = Scratch::new("serve_reload");
     let write = |requests: u32, algorithm: &str| {
         let text = format!(
             "domain: d\ndescriptors:\n  - key: user\n    rate_limit: \
              {{unit: day, requests_per_unit: {requests}, algorithm: {algorithm}}}\n"
         );
-        std::fs::write(&path, text).expect("a file below target");
+        scratch.file("rules.yaml", text);
     };
     write(5, "gcra");
-    let (serving, _) = serve_rules(path.to_str().expect("a path"), "", &[], &[]);
+    let (serving, _) = serve_rules(&scratch.at("rules.yaml"), "", &[], &[]);
     write(9, "gcra, mode: soft 20%");
     serving.signal("HUP");
     let line = serving.wait_for("limit changed");
@@ -113,7 +110,7 @@ fn a_reload_says_which_limits_keep_what_was_spent_and_which_do_not() {
 #[test]
 fn rules_that_hold_no_budget_are_told_when_they_are_loaded_unless_they_or_the_mode_say_what_costs_are()
  {
-    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("serve_budgets.yaml");
+    let scratch = Scratch::new("serve_budgets");
     let limit = "rate_limit: {unit: hour, requests_per_unit: 100}";
     let rule = |key: &str, own: &str| format!("  - {{key: {key}, {own}{limit}}}\n");
     let rules = [
@@ -123,9 +120,9 @@ fn rules_that_hold_no_budget_are_told_when_they_are_loaded_unless_they_or_the_mo
         rule("d", "usage: true, "),
         rule("e", "usage: false, quota_mode: true, "),
     ];
-    std::fs::write(&path, format!("domain: ai\ndescriptors:\n{}", rules.concat())).expect("a file");
+    scratch.file("rules.yaml", format!("domain: ai\ndescriptors:\n{}", rules.concat()));
     let told = |flags: &[&str]| -> Vec<String> {
-        let (_, begun) = serve_rules(path.to_str().expect("a path"), "", flags, &[]);
+        let (_, begun) = serve_rules(&scratch.at("rules.yaml"), "", flags, &[]);
         let of_costs = begun.iter().filter_map(|line| line.split_once(" rules with"));
         let level = |head: &str| head.rsplit(' ').next().unwrap_or_default().to_owned();
         let count = |text: &str| text.split(';').next().unwrap_or_default().to_owned();

@@ -1,9 +1,9 @@
 //! `tollgate serve` while clients hold all connections and send no requests.
 
 use std::net::{SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
 
-use crate::serving::{PATIENCE, Serving, serve};
+use crate::processes::{PATIENCE, until};
+use crate::serving::{ANYWHERE, RULES, Serving, address, serve};
 
 const QUESTION: &str = r#"{"domain": "shop", "descriptors": [{"user": "alice"}]}"#;
 
@@ -14,13 +14,12 @@ fn connect(address: SocketAddr, count: usize) -> Vec<TcpStream> {
 /// Returns the answer to a request. It is sent again if its connection was closed: while other connections are being
 /// accepted, each of them may take the place of the oldest one in the reserve.
 fn answer(serving: &Serving, head: &str, body: &str) -> (u16, String) {
-    let begun = Instant::now();
-    loop {
-        if let Some(answer) = serving.try_ask(head, body) {
-            return answer;
-        }
-        assert!(begun.elapsed() < PATIENCE, "it answers nothing");
-    }
+    let mut answer = None;
+    until("an answer", || {
+        answer = serving.try_ask(head, body);
+        answer.is_some()
+    });
+    answer.expect("it has come")
 }
 
 fn metric(serving: &Serving, name: &str) -> usize {
@@ -30,29 +29,16 @@ fn metric(serving: &Serving, name: &str) -> usize {
     value.and_then(|value| value.parse().ok()).expect("a number")
 }
 
-/// Waits until the service has accepted all new connections, or has closed all that the clients dropped.
-fn until_connections(serving: &Serving, is_right: impl Fn(usize) -> bool) {
-    let begun = Instant::now();
-    while !is_right(metric(serving, "tollgate_connections")) {
-        assert!(begun.elapsed() < PATIENCE, "it has others");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
-fn grpc_address(begun: &[String]) -> SocketAddr {
-    let found = begun.iter().find_map(|line| line.split_once("grpc ")?.1.split(',').next());
-    found.and_then(|address| address.parse().ok()).expect("an address")
-}
-
 #[test]
 fn clients_that_take_all_connections_leave_health_and_metrics_and_are_told_once() {
     let (serving, begun) = serve("ulimit -n 256;", &[], &[]);
     let most = metric(&serving, "tollgate_connections_max");
     assert!((128..256).contains(&most), "{most}");
-    let grpc = grpc_address(&begun);
+    let grpc = begun.last().and_then(|line| address(line, "grpc")).expect("its address");
     for episode in 1..3 {
         let idle = connect(grpc, 400);
-        until_connections(&serving, |open| open == most);
+        let open = || metric(&serving, "tollgate_connections");
+        until("all connections are accepted", || open() == most);
         for _ in 0..20 {
             assert_eq!(answer(&serving, "GET /healthcheck", "").0, 200);
         }
@@ -61,7 +47,7 @@ fn clients_that_take_all_connections_leave_health_and_metrics_and_are_told_once(
             "too many connections: beyond the maximum only health and metrics are answered";
         assert_eq!((status, &*told), (503, expected));
         drop(idle);
-        until_connections(&serving, |open| open < most / 2);
+        until("those that the clients dropped are closed", || open() < most / 2);
         assert_eq!(serving.ask("POST /v1/check", QUESTION).0, 200);
         let lines = [(); 2].map(|()| serving.lines.recv_timeout(PATIENCE).expect("a line"));
         let near = format!("of at most {most} connections are open; beyond that");
@@ -78,12 +64,10 @@ fn clients_that_take_all_connections_leave_health_and_metrics_and_are_told_once(
 
 #[test]
 fn more_connections_than_descriptors_are_refused_with_what_there_can_be() {
-    let any = "127.0.0.1:0";
     let mut command = std::process::Command::new("/bin/sh");
     command.args(["-c", "ulimit -n 100; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_tollgate")]);
-    command.args(["serve", "--rules", crate::serving::RULES, "--http", any, "--grpc", any]);
-    let output = command.args(["--admin", any, "--max-connections", "51"]).output();
-    let output = output.expect("it runs");
+    command.args(["serve", "--rules", RULES, "--max-connections", "51"]).args(ANYWHERE);
+    let output = command.output().expect("it runs");
     let told = String::from_utf8(output.stderr).expect("text");
     assert_eq!(output.status.code(), Some(2), "{told}");
     let expected = "tollgate: --max-connections: 51 connections are refused: of 100 file descriptors some are kept for \

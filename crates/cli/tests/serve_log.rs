@@ -1,14 +1,14 @@
 //! `tollgate serve` while its log, a collector or its state file cannot be written, or does not answer.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
 
 use crate::common::Scratch;
-use crate::processes::{connected, free_address};
-use crate::serving::{PATIENCE, Serving};
+use crate::connection::Connection;
+use crate::processes::{connected, free_address, until};
+use crate::serving::{ANYWHERE, Serving};
 
 const RULES: &str = "
 domain: d
@@ -36,35 +36,16 @@ fn serve(scratch: &Scratch, redirect: &str, flags: &[&str]) -> Serving {
 impl Serving {
     /// Waits until at least this many lines were lost.
     fn loses(&self, least: u64) {
-        let begun = Instant::now();
         let lost = || self.metric("tollgate_log_lines_lost_total").expect("the metric is there");
-        while lost() < least {
-            assert!(begun.elapsed() < PATIENCE, "{} of {least}", lost());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        until(&format!("{least} lost lines"), || lost() >= least);
     }
 
     /// Sends so many requests that are denied that the log of the denials overflows its pipe and its queue.
     fn floods_its_log(&self) {
-        let user = "x".repeat(400);
-        let body = BODY.replace("alice", &user);
-        let length = body.len();
-        let asked = format!(
-            "POST /v1/check HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\n\
-             content-length: {length}\r\n\r\n{body}"
-        );
-        let mut stream = BufReader::new(connected(self.http));
-        stream.get_ref().set_read_timeout(Some(PATIENCE)).expect("a deadline");
+        let body = BODY.replace("alice", &"x".repeat(400));
+        let mut connection = Connection::to(self.http);
         for _ in 0..6_000 {
-            stream.get_mut().write_all(asked.as_bytes()).expect("it reads");
-            let (mut line, mut length) = (String::new(), 0);
-            while line != "\r\n" {
-                line.clear();
-                assert!(stream.read_line(&mut line).expect("an answer in time") > 0, "cut off");
-                let found = line.strip_prefix("content-length: ");
-                length = found.map_or(length, |found| found.trim().parse().expect("a number"));
-            }
-            stream.read_exact(&mut vec![0; length]).expect("an answer in time");
+            connection.ask("POST /v1/check", &body);
         }
     }
 }
@@ -152,9 +133,8 @@ fn a_state_that_is_no_regular_file_is_refused() {
     for (path, kind) in
         [("fifo", "a FIFO"), ("directory", "a directory"), ("/dev/null", "a device")]
     {
-        let any = "127.0.0.1:0";
-        let flags = ["serve", "--http", any, "--grpc", any, "--admin", any, "--rules", "rules"];
-        let run = scratch.run(&[&flags[..], &["--state", path]].concat());
+        let flags = ["serve", "--rules", "rules", "--state", path];
+        let run = scratch.run(&[&flags[..], &ANYWHERE].concat());
         assert_eq!(run.code, Some(2), "{path}");
         let expected = format!(
             "tollgate: --state: the state's file {path} is {kind}; give a regular file, or a path where none is yet\n"

@@ -5,7 +5,8 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use crate::serving::{PATIENCE, serve};
+use crate::processes::PATIENCE;
+use crate::serving::{self, Serving, address};
 
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
@@ -114,32 +115,32 @@ impl Http2 {
     }
 }
 
-fn grpc_of(begun: &[String]) -> SocketAddr {
-    let line = begun.last().expect("a line with the addresses");
-    let (_, rest) = line.split_once("grpc ").expect("its address");
-    rest.split(',').next().and_then(|address| address.parse().ok()).expect("an address")
+/// Starts a service with these flags, and returns it and the address of gRPC.
+fn serve(flags: &[&str]) -> (Serving, SocketAddr) {
+    let (serving, begun) = serving::serve("", flags, &[]);
+    let grpc = begun.last().and_then(|line| address(line, "grpc")).expect("its address");
+    (serving, grpc)
 }
 
 #[test]
 fn a_connection_of_the_maximum_age_is_told_to_go_and_its_request_is_answered() {
-    let (_serving, begun) = serve("", &["--grpc-max-age", "1"], &[]);
-    let mut client = Http2::asking(grpc_of(&begun));
+    let (_serving, grpc) = serve(&["--grpc-max-age", "1"]);
+    let mut client = Http2::asking(grpc);
     // The client is told to go before it gets an answer, because its request is not complete yet.
     client.until(GOAWAY);
     client.send_message();
     assert!(client.is_allowed());
     // The connection ends with its last request, and a new connection is served.
     while client.next().is_some() {}
-    let mut client = Http2::asking(grpc_of(&begun));
+    let mut client = Http2::asking(grpc);
     client.send_message();
     assert!(client.is_allowed());
 }
 
 #[test]
 fn after_the_grace_a_connection_ends_even_if_a_request_is_in_progress() {
-    let flags = ["--grpc-max-age", "1", "--grpc-max-age-grace", "1"];
-    let (_serving, begun) = serve("", &flags, &[]);
-    let mut client = Http2::asking(grpc_of(&begun));
+    let (_serving, grpc) = serve(&["--grpc-max-age", "1", "--grpc-max-age-grace", "1"]);
+    let mut client = Http2::asking(grpc);
     client.until(GOAWAY);
     // The request never ends by itself.
     while let Some(frame) = client.next() {

@@ -1,11 +1,10 @@
 //! `tollgate serve --redis` while its Redis is killed and restarted: the log and the health check.
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
 
 use crate::common::Scratch;
-use crate::processes::{Process, connected, free_address, redis_server};
-use crate::serving::{PATIENCE, Serving, serve_rules};
+use crate::processes::{Process, free_address, redis_at, until};
+use crate::serving::{Serving, serve_rules};
 
 const RULES: &str = "
 domain: shop
@@ -17,8 +16,7 @@ descriptors:
 
 /// Starts a service that is configured as one of three nodes on this Redis, with `more` flags.
 fn serve(test: &str, redis: SocketAddr, more: &[&str]) -> Serving {
-    let scratch = Scratch::new(test);
-    let rules = scratch.file("shop.yaml", RULES).path().to_str().expect("a path").to_owned();
+    let rules = Scratch::new(test).file("shop.yaml", RULES).at("shop.yaml");
     let redis = format!("redis://:secret@{redis}/");
     // A busy machine may be slow: a Redis that answers must not time out.
     let flags = ["--redis", &redis, "--nodes", "3", "--redis-deadline", "2000"];
@@ -39,21 +37,12 @@ impl Serving {
     }
 
     fn until_healthy(&self) {
-        let begun = Instant::now();
-        while self.health().1 != "OK" {
-            assert!(begun.elapsed() < PATIENCE, "{:?}", self.health());
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        until("it is healthy", || self.health().1 == "OK");
     }
 }
 
 fn redis(address: SocketAddr) -> Process {
-    let port = address.port().to_string();
-    let arguments =
-        ["--port", &port, "--bind", "127.0.0.1", "--save", "", "--requirepass", "secret"];
-    let redis = redis_server(&arguments);
-    drop(connected(address));
-    redis
+    redis_at(address, &["--requirepass", "secret"])
 }
 
 #[test]

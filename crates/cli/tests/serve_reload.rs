@@ -8,8 +8,7 @@ const RULES: &str =
 
 /// Starts a service with these rules, and returns it and their path.
 fn serve(scratch: &Scratch, flags: &[&str]) -> (Serving, String) {
-    let rules = scratch.file("rules.yaml", RULES).path().join("rules.yaml");
-    let rules = rules.to_str().expect("a path").to_owned();
+    let rules = scratch.file("rules.yaml", RULES).at("rules.yaml");
     (serve_rules(&rules, "", flags, &[]).0, rules)
 }
 
@@ -81,9 +80,7 @@ fn certificates_are_unchanged_refused_still_refused_or_loaded() {
         scratch.file("key", issued.signing_key.serialize_pem()).file("crt", issued.cert.pem());
     };
     issue();
-    let [certificate, key] = ["crt", "key"].map(|name| scratch.path().join(name));
-    let [certificate, key] =
-        [&certificate, &key].map(|path| path.to_str().expect("a path").to_owned());
+    let [certificate, key] = ["crt", "key"].map(|name| scratch.at(name));
     let flags = ["--grpc-tls-cert", &certificate, "--grpc-tls-key", &key];
     let (serving, _) = serve(&scratch, &flags);
     serving.signal("HUP");
@@ -107,8 +104,7 @@ fn certificates_are_unchanged_refused_still_refused_or_loaded() {
 #[test]
 fn settings_that_have_changed_in_their_file_are_named_and_need_a_restart() {
     let scratch = Scratch::new("serve_reload_file");
-    let file = scratch.path().join("t.toml");
-    let file = file.to_str().expect("a path").to_owned();
+    let file = scratch.at("t.toml");
     let resp = "resp = '127.0.0.1:0'\nresp-password";
     scratch.file("t.toml", format!("poll = 60\nlinger-stop = 1\n{resp} = 'secret'\n"));
     let (serving, _) = serve(&scratch, &["--config", &file, "--linger-stop", "0"]);

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/rules");
+use crate::serving::{ANYWHERE, RULES};
 
 /// Runs `tollgate serve` to its end with these flags and only these environment variables.
 pub(crate) fn run(flags: &[&str], environment: &[(&str, &str)]) -> (bool, String, String) {
@@ -37,11 +37,15 @@ pub(crate) fn setting(printed: &str, name: &str) -> (String, String) {
     (value.to_owned(), source.to_owned())
 }
 
+#[track_caller]
+fn assert_setting(printed: &str, name: &str, value: &str, source: &str) {
+    let (found, from) = setting(printed, name);
+    assert_eq!((found.as_str(), from.as_str()), (value, source), "{name}");
+}
+
 #[test]
 fn a_flag_beats_a_variable_and_that_beats_the_default() {
-    let given = ["--rules", "here", "--grpc", "127.0.0.1:7", "--shadow=false"];
-    let resp = ["--resp", "127.0.0.1:8", "--override-capacity", "5", "--max-series", "7"];
-    let flags = [&given[..], &["--admin-host", "a.internal", "--admin-host", "b"], &resp].concat();
+    let flags = ["--rules", "here", "--grpc", "127.0.0.1:7", "--shadow=false"];
     let environment = [
         ("RUNTIME_ROOT", "/there"),
         ("PORT", "81"),
@@ -53,9 +57,6 @@ fn a_flag_beats_a_variable_and_that_beats_the_default() {
         ("NEAR_LIMIT_RATIO", "0.5"),
         ("LOG_LEVEL", "WARN"),
         ("LOG_FORMAT", ""),
-        ("TOLLGATE_RESP", "127.0.0.1:9"),
-        ("TOLLGATE_RESP_PASSWORD", "secret"),
-        ("TOLLGATE_OVERRIDE_CAPACITY", "6"),
         ("GRPC_MAX_CONNECTION_AGE", "1h30m"),
     ];
     let printed = print(&flags, &environment);
@@ -64,28 +65,15 @@ fn a_flag_beats_a_variable_and_that_beats_the_default() {
         ("http", r#""0.0.0.0:81""#, "PORT"),
         ("grpc", r#""127.0.0.1:7""#, "--grpc"),
         ("admin", r#""10.0.0.1:82""#, "DEBUG_HOST, DEBUG_PORT"),
-        ("grpc-tls-cert", "# FILE", "default"),
         ("grpc-max-age", "5400", "GRPC_MAX_CONNECTION_AGE"),
         ("grpc-max-age-grace", "# SECONDS", "default"),
         ("shadow", "false", "--shadow"),
         ("quota-mode", "true", "QUOTA_MODE"),
-        ("compat", "false", "default"),
-        ("capacity", "# CLIENTS", "default"),
         ("near-limit-ratio", "0.5", "NEAR_LIMIT_RATIO"),
         ("log-level", r#""warn""#, "LOG_LEVEL"),
         ("log-format", r#""text""#, "default"),
-        ("linger-rules", "# SECONDS", "default"),
-        ("linger-stop", "2", "default"),
-        ("allow-empty", "false", "default"),
-        ("admin-host", r#"["a.internal", "b"]"#, "--admin-host"),
-        ("resp", r#""127.0.0.1:8""#, "--resp"),
-        ("resp-password", "# (set, and not shown)", "TOLLGATE_RESP_PASSWORD"),
-        ("override-capacity", "5", "--override-capacity"),
-        ("max-series", "7", "--max-series"),
-        ("state-every", "# 60", "default"),
-        ("nodes", "# 1", "default"),
     ] {
-        assert_eq!(setting(&printed, name), (value.to_owned(), source.to_owned()), "{name}");
+        assert_setting(&printed, name, value, source);
     }
 }
 
@@ -101,24 +89,20 @@ fn rules_and_certificates_are_found_where_envoyproxy_ratelimit_looks() {
         ("GRPC_CLIENT_TLS_CACERT", "/tls/ca"),
     ];
     let printed = print(&[], &environment);
-    let of = |name: &str| setting(&printed, name);
-    let both = "RUNTIME_ROOT, RUNTIME_SUBDIRECTORY".to_owned();
-    assert_eq!(of("rules"), (r#""/data/ratelimit/config""#.to_owned(), both));
-    assert_eq!(of("grpc-socket"), (r#""/run/rl.sock""#.to_owned(), "GRPC_UDS".to_owned()));
-    for (name, file, source) in [
-        ("cert", "crt", "GRPC_SERVER_TLS_CERT"),
-        ("key", "key", "GRPC_SERVER_TLS_KEY"),
-        ("client-ca", "ca", "GRPC_CLIENT_TLS_CACERT"),
+    for (name, value, source) in [
+        ("rules", r#""/data/ratelimit/config""#, "RUNTIME_ROOT, RUNTIME_SUBDIRECTORY"),
+        ("grpc-socket", r#""/run/rl.sock""#, "GRPC_UDS"),
+        ("grpc-tls-cert", r#""/tls/crt""#, "GRPC_SERVER_TLS_CERT"),
+        ("grpc-tls-key", r#""/tls/key""#, "GRPC_SERVER_TLS_KEY"),
+        ("grpc-tls-client-ca", r#""/tls/ca""#, "GRPC_CLIENT_TLS_CACERT"),
     ] {
-        let expected = (format!(r#""/tls/{file}""#), source.to_owned());
-        assert_eq!(of(&format!("grpc-tls-{name}")), expected);
+        assert_setting(&printed, name, value, source);
     }
     let printed = print(&[], &[("RUNTIME_SUBDIRECTORY", "rl")]);
     assert_eq!(setting(&printed, "rules").0, r#""/srv/runtime_data/current/rl/config""#);
     let environment = [("CONFIG_TYPE", "GRPC_XDS_SOTW"), ("CONFIG_GRPC_XDS_SERVER_URL", "plane:1")];
     let printed = print(&[], &environment);
-    let plane = (r#""xds://plane:1/default""#.to_owned(), "CONFIG_TYPE".to_owned());
-    assert_eq!(setting(&printed, "rules"), plane);
+    assert_setting(&printed, "rules", r#""xds://plane:1/default""#, "CONFIG_TYPE");
 }
 
 /// An operator can print the settings before a restart, as their page says.
@@ -127,6 +111,7 @@ fn what_is_printed_has_the_warnings_and_every_variable_that_is_honoured() {
     let environment = [
         ("CONFIG_TYPE", "GRPC_XDS_SOTW"),
         ("CONFIG_GRPC_XDS_SERVER_URL", "plane:1"),
+        ("CONFIG_GRPC_XDS_NODE_METADATA", "key1:val1,key2=val2"),
         ("CONFIG_GRPC_XDS_SERVER_USE_TLS", "true"),
         ("CONFIG_GRPC_XDS_SERVER_TLS_CACERT", "/certs/ca.crt"),
         ("XDS_CLIENT_BACKOFF_MAX_INTERVAL", "2m"),
@@ -160,7 +145,7 @@ fn what_is_printed_has_the_warnings_and_every_variable_that_is_honoured() {
         ("otlp", r#""http://localhost:4318/v1/traces""#, "TRACING_ENABLED"),
         ("otlp-protocol", r#""http""#, "TRACING_ENABLED"),
     ] {
-        assert_eq!(setting(&printed, name), (value.to_owned(), source.to_owned()), "{name}");
+        assert_setting(&printed, name, value, source);
     }
     let (_, comments) =
         printed.split_once("# What the log warns of at the start:\n").expect("some");
@@ -168,11 +153,13 @@ fn what_is_printed_has_the_warnings_and_every_variable_that_is_honoured() {
 # PROMETHEUS_PATH is set and is not honoured yet: it is /metrics
 # LIMIT_LIMIT_HEADER is set and is not honoured yet: it is RateLimit-Limit
 # TOLLGATE_ALLOW_EMPTY means nothing here: what xdss://plane:1/default does not send any more is gone
+# CONFIG_GRPC_XDS_NODE_METADATA: 'key1:val1' is skipped; use names and texts, as in zone=eu,team=shop
 # TOLLGATE_POL is set and is no setting; did you mean TOLLGATE_POLL?
 
 # The variables of envoyproxy/ratelimit that are set and honoured:
 # CONFIG_TYPE=GRPC_XDS_SOTW
 # FORCE_START_WITHOUT_INITIAL_CONFIG=true
+# CONFIG_GRPC_XDS_NODE_METADATA=key1:val1,key2=val2
 # CONFIG_GRPC_XDS_SERVER_URL=plane:1
 # CONFIG_GRPC_XDS_SERVER_USE_TLS=true
 # CONFIG_GRPC_XDS_SERVER_TLS_CACERT=/certs/ca.crt
@@ -194,8 +181,8 @@ fn what_is_printed_has_the_warnings_and_every_variable_that_is_honoured() {
 fn a_control_plane_has_its_deletions_obeyed_and_an_address_for_metrics_needs_its_switch() {
     let xds = [("CONFIG_TYPE", "GRPC_XDS_SOTW"), ("PROMETHEUS_ADDR", ":19001")];
     let printed = print(&[], &xds);
-    assert_eq!(setting(&printed, "allow-empty"), ("true".to_owned(), "default".to_owned()));
-    assert_eq!(setting(&printed, "metrics"), ("# ADDRESS".to_owned(), "default".to_owned()));
+    assert_setting(&printed, "allow-empty", "true", "default");
+    assert_setting(&printed, "metrics", "# ADDRESS", "default");
     let told = "# PROMETHEUS_ADDR is set and means nothing here without USE_PROMETHEUS=true\n";
     assert!(printed.contains(told) && !printed.contains("# PROMETHEUS_ADDR="), "{printed}");
     let waits = [
@@ -204,8 +191,8 @@ fn a_control_plane_has_its_deletions_obeyed_and_an_address_for_metrics_needs_its
         ("HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED", "true"),
     ];
     let printed = print(&[], &waits);
-    let source = "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED".to_owned();
-    assert_eq!(setting(&printed, "healthy-without-rules"), ("false".to_owned(), source));
+    let source = "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED";
+    assert_setting(&printed, "healthy-without-rules", "false", source);
     assert_eq!(setting(&printed, "allow-empty").0, "false");
 }
 
@@ -250,26 +237,6 @@ fn a_start_by_the_variables_of_envoyproxy_ratelimit_listens_on_both_families_of_
 }
 
 #[test]
-fn what_other_programs_and_envoyproxy_ratelimit_take_keeps_no_service_from_its_start() {
-    let (data, plane) = (("RUNTIME_ROOT", "/data"), ("CONFIG_TYPE", "GRPC_XDS_SOTW"));
-    for (environment, told) in [
-        (vec![data, ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json")], ""),
-        (
-            vec![data, ("CONFIG_GRPC_XDS_SERVER_URL", "plane:1")],
-            "# CONFIG_GRPC_XDS_SERVER_URL is set and means nothing here without CONFIG_TYPE=GRPC_XDS_SOTW\n",
-        ),
-        (
-            vec![plane, ("CONFIG_GRPC_XDS_NODE_METADATA", "key1:val1,key2=val2")],
-            "# CONFIG_GRPC_XDS_NODE_METADATA: 'key1:val1' is skipped; use names and texts, as in zone=eu,team=shop\n",
-        ),
-    ] {
-        let printed = print(&[], &environment);
-        assert!(printed.contains(told), "{printed}");
-        assert_eq!(printed.contains("What the log warns of"), !told.is_empty(), "{printed}");
-    }
-}
-
-#[test]
 fn a_grace_of_envoyproxy_ratelimit_without_an_age_has_no_effect() {
     for age in ["", "0"] {
         let environment = [
@@ -278,13 +245,11 @@ fn a_grace_of_envoyproxy_ratelimit_without_an_age_has_no_effect() {
             ("GRPC_MAX_CONNECTION_AGE_GRACE", "1h"),
         ];
         let printed = print(&[], &environment);
-        let expected = ("# SECONDS".to_owned(), "default".to_owned());
-        assert_eq!(setting(&printed, "grpc-max-age-grace"), expected);
+        assert_setting(&printed, "grpc-max-age-grace", "# SECONDS", "default");
     }
     // The service cannot start, so it ends after its warnings.
     let environment = [("RUNTIME_ROOT", "no/rules"), ("GRPC_MAX_CONNECTION_AGE_GRACE", "1h")];
-    let ports = ["--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
-    let (ok, _, errors) = run(&ports, &environment);
+    let (ok, _, errors) = run(&ANYWHERE, &environment);
     let told = "GRPC_MAX_CONNECTION_AGE_GRACE is set and means nothing here: no age is set, so it has none to follow";
     assert!(!ok && errors.contains(told), "{errors}");
 }
@@ -343,11 +308,6 @@ fn what_cannot_be_meant_is_refused_with_what_would_be_right() {
             vec![rules],
             "--http-tls-client-ca is given without --http-tls-cert; give both",
         ),
-        (
-            vec!["--state-every", "5"],
-            vec![rules],
-            "--state-every is given without --state; give both",
-        ),
         (vec!["--on-error", "deny"], vec![rules], "--on-error is given without --redis; give both"),
         (
             vec!["--redis", "redis://10.0.0.7/"],
@@ -384,13 +344,12 @@ fn rules_in_redis_are_named_without_their_password_and_polled_often() {
     let address = "redis://me:secret@10.0.0.7/2#shop:rules";
     let printed = print(&["--rules", address], &[]);
     assert!(!printed.contains("secret"), "{printed}");
-    let shown = r#""redis://10.0.0.7:6379/2#shop:rules""#.to_owned();
-    assert_eq!(setting(&printed, "rules"), (shown, "--rules".to_owned()));
-    assert_eq!(setting(&printed, "poll"), ("5".to_owned(), "default".to_owned()));
+    assert_setting(&printed, "rules", r#""redis://10.0.0.7:6379/2#shop:rules""#, "--rules");
+    assert_setting(&printed, "poll", "5", "default");
     let printed = print(&["--rules", "here"], &[]);
-    assert_eq!(setting(&printed, "poll"), ("30".to_owned(), "default".to_owned()));
+    assert_setting(&printed, "poll", "30", "default");
     let printed = print(&["--rules", address, "--poll", "60"], &[]);
-    assert_eq!(setting(&printed, "poll"), ("60".to_owned(), "--poll".to_owned()));
+    assert_setting(&printed, "poll", "60", "--poll");
     let (ended_well, _, error) = run(&["--rules", "redis://:secret@10.0.0.7/x"], &[]);
     assert!(!ended_well && !error.contains("secret"), "{error}");
     assert!(error.contains("the address of the rules is not understood: "), "{error}");

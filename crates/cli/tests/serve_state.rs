@@ -2,9 +2,9 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::time::{Duration, Instant};
 
 use crate::common::Scratch;
+use crate::processes::until;
 use crate::serving::{Serving, serve_rules};
 
 const RULES: &str = "
@@ -16,19 +16,13 @@ const BODY: &str = r#"{"domain": "d", "descriptors": [{"user": "alice"}]}"#;
 
 /// Starts a service that keeps its state in the directory, and returns it and the lines of its log up to its address.
 fn serve(scratch: &Scratch, flags: &[&str]) -> (Serving, String) {
-    let state = state(scratch);
-    serve_with(scratch, &[&["--state", &state], flags].concat())
+    serve_with(scratch, &[&["--state", &scratch.at("state")], flags].concat())
 }
 
 fn serve_with(scratch: &Scratch, flags: &[&str]) -> (Serving, String) {
-    let rules = scratch.file("rules/d.yaml", RULES).path().join("rules");
-    let (serving, begun) = serve_rules(rules.to_str().expect("a path"), "", flags, &[]);
+    let rules = scratch.file("rules/d.yaml", RULES).at("rules");
+    let (serving, begun) = serve_rules(&rules, "", flags, &[]);
     (serving, begun.join("\n"))
-}
-
-/// Returns the path of the state's file.
-fn state(scratch: &Scratch) -> String {
-    scratch.path().join("state").to_str().expect("a path").to_owned()
 }
 
 /// Returns the status of the next request of alice.
@@ -46,7 +40,7 @@ fn spend(serving: &Serving) {
 fn what_was_spent_is_spent_after_a_restart() {
     let scratch = Scratch::new("serve_state_restart");
     let (serving, begun) = serve(&scratch, &[]);
-    assert!(begun.contains(&format!("no state yet: {}", state(&scratch))), "{begun}");
+    assert!(begun.contains(&format!("no state yet: {}", scratch.at("state"))), "{begun}");
     spend(&serving);
     serving.terminate();
     let mode = fs::metadata(scratch.path().join("state")).expect("it was written").permissions();
@@ -74,11 +68,8 @@ fn killed_it_loses_what_was_spent_after_the_last_write_and_nothing_before() {
     spend(&serving);
     let written = || serving.metric("tollgate_state_written_total").expect("with a state");
     // The first write that the test sees may have begun before the last request, but the second did not.
-    let (before, begun) = (written(), Instant::now());
-    while written() < before + 2 {
-        assert!(begun.elapsed() < Duration::from_secs(60), "it writes every second");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let before = written();
+    until("it writes every second", || written() >= before + 2);
     drop(serving);
     let (serving, _) = serve(&scratch, &["--state-every", "3600"]);
     assert_eq!(status(&serving), 429);
@@ -103,7 +94,7 @@ fn a_corrupt_state_is_kept_aside_and_the_service_starts_and_says_so() {
     scratch.file("state", &damaged);
     let (serving, begun) = serve(&scratch, &[]);
     let told = begun.lines().find(|line| line.contains(" ERROR ")).expect("an error");
-    let path = state(&scratch);
+    let path = scratch.at("state");
     let expected = format!("state of {path} refused, all limits begin anew: ");
     assert!(told.contains(&expected), "{told}");
     assert!(told.contains(&format!("the file is now {path}.bad")), "{told}");
@@ -118,15 +109,9 @@ fn a_corrupt_state_is_kept_aside_and_the_service_starts_and_says_so() {
 fn a_state_beside_redis_is_refused() {
     let scratch = Scratch::new("serve_state_redis");
     scratch.file("rules/d.yaml", RULES);
-    let run = scratch.run(&[
-        "serve",
-        "--rules",
-        "rules",
-        "--state",
-        "state",
-        "--redis",
-        "redis://127.0.0.1:1/",
-    ]);
+    let redis = ["--redis", "redis://127.0.0.1:1/"];
+    let run =
+        scratch.run(&[&["serve", "--rules", "rules", "--state", "state"], &redis[..]].concat());
     assert_ne!(run.code, Some(0));
     let told = "limits in Redis outlive this process by themselves; leave out either the state's file or Redis";
     assert!(run.err.contains(told), "{}", run.err);

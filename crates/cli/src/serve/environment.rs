@@ -186,16 +186,20 @@ fn go_duration(text: &str) -> Option<Duration> {
 }
 
 #[cfg(test)]
+impl Environment {
+    /// Returns an environment with these variables alone.
+    pub(super) fn of(pairs: &[(&str, &str)]) -> Self {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
-    fn environment(pairs: &[(&str, &str)]) -> Environment {
-        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
-    }
-
     #[test]
     fn what_is_set_and_not_honoured_is_told_and_nothing_else() {
-        let environment = environment(&[
+        let environment = Environment::of(&[
             ("LIMIT_RESET_HEADER", "x-reset"),
             ("LIMIT_LIMIT_HEADER", "RateLimit-Limit"),
             ("RUNTIME_WATCH_ROOT", "false"),
@@ -235,7 +239,7 @@ mod tests {
                 "GRPC_CLIENT_TLS_SAN is 'a' in the environment; use an auth",
             ),
         ] {
-            let refused = environment(&[(name, value)]).refuse_what_would_mislead();
+            let refused = Environment::of(&[(name, value)]).refuse_what_would_mislead();
             let refused = refused.expect_err(name).to_string();
             assert!(refused.starts_with(says) && !refused.contains('`'), "{refused}");
         }
@@ -245,7 +249,7 @@ mod tests {
     #[test]
     fn no_variable_is_ignored_in_silence() {
         for (name, fate, _) in VARIABLES {
-            let environment = environment(&[(name, "something else")]);
+            let environment = Environment::of(&[(name, "something else")]);
             let told = environment.unheeded().len();
             let is_refused = environment.refuse_what_would_mislead().is_err();
             let is_heeded = environment.heeded().any(|(heeded, ..)| heeded == name);
@@ -262,7 +266,7 @@ mod tests {
     fn what_needs_another_variable_is_told_without_it_and_honoured_with_it() {
         let certificate = ("CONFIG_GRPC_XDS_SERVER_TLS_CACERT", "/ca");
         let tls = ("CONFIG_GRPC_XDS_SERVER_USE_TLS", "1");
-        let told = |pairs: &[(&str, &str)]| environment(pairs).unheeded();
+        let told = |pairs: &[(&str, &str)]| Environment::of(pairs).unheeded();
         let lacks_plane = "CONFIG_GRPC_XDS_SERVER_USE_TLS is set and means nothing here without CONFIG_TYPE=GRPC_XDS_SOTW";
         let lacks_tls = "CONFIG_GRPC_XDS_SERVER_TLS_CACERT is set and means nothing here without \
                          CONFIG_GRPC_XDS_SERVER_USE_TLS=true";
@@ -271,7 +275,7 @@ mod tests {
         let plane = ("CONFIG_TYPE", "GRPC_XDS_SOTW");
         assert_eq!(told(&[certificate, plane]), [lacks_tls]);
         assert_eq!(told(&[certificate, tls, plane]), [""; 0]);
-        assert_eq!(environment(&[certificate, tls, plane]).heeded().count(), 3);
+        assert_eq!(Environment::of(&[certificate, tls, plane]).heeded().count(), 3);
         assert_eq!(
             told(&[("PROMETHEUS_ADDR", ":9090"), ("USE_PROMETHEUS", "false")]),
             ["PROMETHEUS_ADDR is set and means nothing here without USE_PROMETHEUS=true"]
@@ -289,7 +293,7 @@ mod tests {
 
     #[test]
     fn values_are_read_as_envoyproxy_ratelimit_reads_them() {
-        let environment = environment(&[
+        let environment = Environment::of(&[
             ("SHADOW_MODE", "T"),
             ("QUOTA_MODE", "0"),
             ("MERGE_DOMAIN_CONFIG", "yes"),

@@ -342,17 +342,16 @@ mod tests {
             "TOLLGATE_PORT_8080_TCP_ADDR",
             "TOLLGATE_CANARY_PORT_8080_TCP",
         ] {
-            let environment = [(of_kubernetes.to_owned(), "tcp://10.0.0.1:8080".to_owned())];
-            assert_eq!(unknown_variables(&environment.into_iter().collect()), [""; 0]);
+            let environment = Environment::of(&[(of_kubernetes, "tcp://10.0.0.1:8080")]);
+            assert_eq!(unknown_variables(&environment), [""; 0]);
         }
     }
 
     #[test]
     fn a_variable_that_is_near_a_setting_is_told_with_it() {
         let environment = [("TOLLGATE_POL", "5"), ("TOLLGATE_ZZZZZ", "5"), ("TOLLGATE_POLL", "5")];
-        let pairs = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
         assert_eq!(
-            unknown_variables(&pairs.into_iter().collect()),
+            unknown_variables(&Environment::of(&environment)),
             [
                 "TOLLGATE_POL is set and is no setting; did you mean TOLLGATE_POLL?",
                 "TOLLGATE_ZZZZZ is set and is no setting",

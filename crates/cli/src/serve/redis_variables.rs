@@ -121,9 +121,8 @@ mod tests {
     use super::*;
 
     fn of(pairs: &[(&str, &str)]) -> Result<Values, SettingError> {
-        let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let mut values = Values::default();
-        layer(&mut values, &pairs.collect()).map(|()| values)
+        layer(&mut values, &Environment::of(pairs)).map(|()| values)
     }
 
     #[test]

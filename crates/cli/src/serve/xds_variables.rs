@@ -99,8 +99,7 @@ mod tests {
     use super::*;
 
     fn of(pairs: &[(&str, &str)]) -> Result<Option<RulesFrom>, String> {
-        let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        rules(&pairs.collect()).map_err(|error| error.to_string())
+        rules(&Environment::of(pairs)).map_err(|error| error.to_string())
     }
 
     const XDS: (&str, &str) = ("CONFIG_TYPE", "GRPC_XDS_SOTW");
@@ -141,8 +140,7 @@ mod tests {
         let skip = |text: &str| -> (usize, Vec<String>) {
             let pairs = [("CONFIG_TYPE", "GRPC_XDS_SOTW"), (METADATA, text)];
             let Ok(Some(RulesFrom::Xds(rules))) = of(&pairs) else { panic!("{text} is refused") };
-            let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
-            (rules.metadata.len(), skipped(&pairs.into_iter().collect()).collect())
+            (rules.metadata.len(), skipped(&Environment::of(&pairs)).collect())
         };
         let told = |part: &str| format!("{METADATA}: '{part}' is skipped; use {PAIRS}");
         assert_eq!(skip("zone=eu,team="), (2, vec![]));

@@ -162,32 +162,4 @@ mod tests {
             assert_eq!(limit(policy.parse().expect("a policy")), expected, "{policy}");
         }
     }
-
-    #[test]
-    fn a_lane_counts_what_the_policy_says() {
-        let second = 1_000_000_000;
-        let times = [0, 0, 1, 9, 10, 11, 25].map(|at| at * second);
-        let mut answers = Vec::new();
-        let policy = "fixed-window 2/10s".parse::<WrittenLimits>().expect("a policy");
-        let lane = SimulatedLane::decide(&policy, &times, |_, answer| {
-            answers.push((answer.is_admitted, answer.remaining, answer.wait_ns / second));
-            Ok(())
-        })
-        .expect("nothing is written");
-        let expected = [
-            (true, 1, 0),
-            (true, 0, 0),
-            (false, 0, 9),
-            (false, 0, 1),
-            (true, 1, 0),
-            (true, 0, 0),
-            (true, 1, 0),
-        ];
-        assert_eq!(answers, expected);
-        assert_eq!(
-            (lane.admitted_count, lane.refused_count, &lane.max_in_period[..]),
-            (5, 2, &[2][..])
-        );
-        assert_eq!((lane.longest_wait.as_secs(), lane.longest_pause.as_secs()), (9, 14));
-    }
 }

@@ -15,6 +15,14 @@ pub(crate) struct Run {
     pub(crate) err: String,
 }
 
+impl Run {
+    /// Returns the report that was printed in JSON.
+    #[track_caller]
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
 /// A separate directory for one test.
 pub(crate) struct Scratch(PathBuf);
 
@@ -38,6 +46,11 @@ impl Scratch {
 
     pub(crate) fn path(&self) -> &Path {
         &self.0
+    }
+
+    /// Returns the path of a file in the directory.
+    pub(crate) fn at(&self, name: &str) -> String {
+        self.0.join(name).to_str().expect("a path in Unicode").to_owned()
     }
 
     /// Returns the binary as a command that runs in the directory.
@@ -90,6 +103,19 @@ impl Scratch {
 pub(crate) fn assert_prints(run: &Run, expected: &str) {
     assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{run:?}");
     assert_eq!(run.out, expected);
+}
+
+/// Asserts exit code 2, nothing on standard output, and this on standard error.
+#[track_caller]
+pub(crate) fn assert_refused(run: &Run, message: &str) {
+    assert_eq!((run.code, run.out.as_str(), run.err.as_str()), (Some(2), "", message));
+}
+
+/// Asserts the same of a message of which this is a part.
+#[track_caller]
+pub(crate) fn assert_refused_with(run: &Run, part: &str) {
+    assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{run:?}");
+    assert!(run.err.contains(part), "{part:?} is not in {}", run.err);
 }
 
 /// Returns a line in Common Log Format at a time on 17 May 2015.

@@ -41,10 +41,24 @@ pub(crate) fn connected(address: SocketAddr) -> TcpStream {
     }
 }
 
-/// Starts a Redis with these arguments.
-pub(crate) fn redis_server(arguments: &[&str]) -> Process {
-    let child = Command::new("redis-server").args(arguments).stdout(Stdio::null()).spawn();
-    child.map(Process).unwrap_or_else(|error| {
+/// Waits until this is so; otherwise the test fails with `what` it waits for.
+#[track_caller]
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < PATIENCE, "it takes too long: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Starts a Redis that keeps nothing, with these arguments too, and waits until it listens at this address.
+pub(crate) fn redis_at(address: SocketAddr, more: &[&str]) -> Process {
+    let port = address.port().to_string();
+    let mut command = Command::new("redis-server");
+    command.args(["--port", &port, "--bind", "127.0.0.1", "--save", ""]).args(more);
+    let redis = command.stdout(Stdio::null()).spawn().map(Process).unwrap_or_else(|error| {
         panic!("this test needs redis-server (apt-get install redis-server): {error}")
-    })
+    });
+    drop(connected(address));
+    redis
 }

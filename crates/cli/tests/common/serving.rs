@@ -6,12 +6,14 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+
+use crate::processes::{PATIENCE, until};
 
 pub(crate) const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/rules");
 
-/// A test that waits longer has failed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// Flags that let a service listen on free ports.
+pub(crate) const ANYWHERE: [&str; 6] =
+    ["--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
 
 /// A service that runs, and the lines of its log.
 pub(crate) struct Serving {
@@ -71,13 +73,19 @@ pub(crate) fn begun(command: &mut Command) -> (Serving, Vec<String>) {
     let mut begun = Vec::new();
     let http = loop {
         let line = lines.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no address: {begun:?}"));
-        let address = line.split_once("http ").and_then(|(_, rest)| rest.split_once(','));
-        begun.push(line.clone());
-        if let Some(address) = address.and_then(|(address, _)| address.parse().ok()) {
+        let found = address(&line, "http");
+        begun.push(line);
+        if let Some(address) = found {
             break address;
         }
     };
     (Serving { process, lines, http }, begun)
+}
+
+/// Returns the address of this name in a line of the log, as in `grpc 127.0.0.1:8081`.
+pub(crate) fn address(line: &str, name: &str) -> Option<SocketAddr> {
+    let (_, rest) = line.split_once(&format!("{name} "))?;
+    rest.split(',').next()?.parse().ok()
 }
 
 impl Serving {
@@ -118,14 +126,12 @@ impl Serving {
 
     /// Waits until the service has ended by itself.
     pub(crate) fn ends(&mut self) -> ExitStatus {
-        let begun = Instant::now();
-        loop {
-            if let Some(status) = self.process.try_wait().expect("it is a child") {
-                return status;
-            }
-            assert!(begun.elapsed() < PATIENCE, "it does not end");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let mut ended = None;
+        until("its end", || {
+            ended = self.process.try_wait().expect("it is a child");
+            ended.is_some()
+        });
+        ended.expect("it has ended")
     }
 
     /// Stops the service with SIGTERM, and asserts that it ends without an error.

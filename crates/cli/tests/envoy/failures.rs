@@ -1,6 +1,7 @@
 //! How Envoy treats requests while the service is gone, hangs or refuses.
 
-use crate::world::{Setup, World, until};
+use crate::processes::until;
+use crate::world::{Setup, World};
 
 const THREE: &str = "
 domain: shop

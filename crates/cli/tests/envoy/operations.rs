@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use crate::processes::{Process, connected, free_address, redis_server};
-use crate::world::{Setup, World, until};
+use crate::processes::{free_address, redis_at, until};
+use crate::world::{Setup, World};
 
 /// A request fails if the service does not answer, so that no missing answer goes unnoticed.
 const DENY: &[&str] = &["failure_mode_deny: true"];
@@ -148,14 +148,6 @@ fn a_service_that_is_killed_under_load_is_caught() {
     assert_eq!(failures(load.statuses()), [500]);
 }
 
-/// Starts a Redis at this address.
-fn redis(address: SocketAddr) -> Process {
-    let port = address.port().to_string();
-    let redis = redis_server(&["--port", &port, "--bind", "127.0.0.1", "--save", ""]);
-    drop(connected(address));
-    redis
-}
-
 const SHARED: &str = "
 domain: shop
 descriptors:
@@ -194,7 +186,7 @@ fn shared(services: usize, redis: SocketAddr) -> World {
 /// Returns the number of requests that three services admitted.
 fn admitted_by_three(header: &str) -> usize {
     let address = free_address();
-    let _redis = redis(address);
+    let _redis = redis_at(address, &[]);
     let world = shared(3, address);
     let statuses = world.client().together(150, "/", &[header]);
     assert_eq!(failures(statuses.clone()), [429]);
@@ -218,14 +210,14 @@ fn three_services_with_leases_admit_no_more_than_the_limit() {
 #[test]
 fn while_redis_is_gone_rules_decide_by_on_error_and_afterwards_by_redis() {
     let address = free_address();
-    let first = redis(address);
+    let first = redis_at(address, &[]);
     let world = shared(1, address);
     assert_eq!(world.statuses(3, "/", &["x-allow: a"]), [200, 200, 429]);
     drop(first);
     world.service().line("store lost");
     assert_eq!(world.statuses(3, "/", &["x-allow: a"]), [200; 3]);
     assert_eq!(world.statuses(3, "/", &["x-deny: a"]), [429; 3]);
-    let _second = redis(address);
+    let _second = redis_at(address, &[]);
     world.service().line("store back");
     // The new Redis remembers nothing.
     assert_eq!(world.statuses(3, "/", &["x-allow: a"]), [200, 200, 429]);

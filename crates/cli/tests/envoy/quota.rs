@@ -5,7 +5,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use crate::client::Client;
-use crate::world::{World, scratch, until};
+use crate::processes::until;
+use crate::world::{World, scratch};
 
 /// Each user may send a hundred requests in a second, and save up a hundred.
 const HUNDRED: &str = "

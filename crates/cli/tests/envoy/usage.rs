@@ -1,6 +1,7 @@
 //! Costs that are known only after the response, as with language models.
 
-use crate::world::{Setup, World, until};
+use crate::processes::until;
+use crate::world::{Setup, World};
 
 /// Takes the cost from a header of the response.
 const COST_OF_RESPONSE: &str = "- {name: envoy.filters.http.header_to_metadata, typed_config: {\"@type\": \

@@ -3,11 +3,10 @@
 use std::fs::{self, File};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
 use crate::client::{Answer, Client, Load};
 use crate::common::Scratch;
-use crate::processes::{PATIENCE, Process};
+use crate::processes::{Process, until};
 use crate::service::Service;
 use crate::upstream::Upstream;
 
@@ -190,16 +189,6 @@ impl World {
             read().lines().count() >= requests
         });
         read().lines().map(str::to_owned).collect()
-    }
-}
-
-/// Waits until a condition holds, which must come true without further requests.
-#[track_caller]
-pub(crate) fn until(what: &str, mut is_there: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_there() {
-        assert!(begun.elapsed() < PATIENCE, "waited for {what} in vain");
-        std::thread::sleep(Duration::from_millis(10));
     }
 }
 

@@ -66,7 +66,7 @@ fn of_rules(scratch: &Scratch, policies: &[&str]) -> u64 {
     arguments.extend(descriptors.iter().map(String::as_str));
     let run = scratch.replay(&arguments);
     assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{policies:?}");
-    let report: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+    let report = run.json();
     assert_eq!(report["rules"][0]["rule"], "all rules");
     report["rules"][0]["admitted"].as_u64().unwrap()
 }

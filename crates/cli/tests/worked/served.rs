@@ -1,8 +1,6 @@
 //! The service, which listens in this process on a clock that the test moves, and is asked over HTTP.
 
 use std::cell::RefCell;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
 
 use serde_json::json;
 use tokio::runtime::Runtime;
@@ -12,13 +10,14 @@ use tollgate_rules::RuleSettings;
 use tollgate_service::{Options, Running};
 
 use crate::common::Scratch;
+use crate::connection::Connection;
 use crate::in_process::{Clients, rule_file, rule_keys};
 
 /// A running service with rules of all policies, and a connection to it.
 pub(crate) struct Service {
     clients: Clients,
     policies: Vec<String>,
-    connection: RefCell<BufReader<TcpStream>>,
+    connection: RefCell<Connection>,
     _running: Running,
     // The runtime is dropped last, because everything runs on it.
     _runtime: Runtime,
@@ -46,13 +45,12 @@ impl Service {
             ..Options::new(scratch.path())
         };
         let running = runtime.block_on(tollgate_service::start(options, |_| {})).unwrap();
-        let connection = TcpStream::connect(running.http).unwrap();
-        connection.set_nodelay(true).unwrap();
+        let connection = Connection::to(running.http);
         let policies = policies.iter().map(ToString::to_string).collect();
         Self {
             clients: Clients::new(clock),
             policies,
-            connection: RefCell::new(BufReader::new(connection)),
+            connection: RefCell::new(connection),
             _running: running,
             _runtime: runtime,
         }
@@ -70,30 +68,8 @@ impl Service {
     }
 
     fn is_admitted(&self, path: &str, body: &str) -> bool {
-        let mut connection = self.connection.borrow_mut();
-        let request = format!(
-            "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
-             content-length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        connection.get_mut().write_all(request.as_bytes()).unwrap();
-        let (mut head, mut length) = (String::new(), 0);
-        loop {
-            let at = head.len();
-            connection.read_line(&mut head).unwrap();
-            let line = head[at..].trim_end().to_lowercase();
-            if let Some(value) = line.strip_prefix("content-length:") {
-                length = value.trim().parse().unwrap();
-            }
-            if line.is_empty() {
-                break;
-            }
-        }
-        connection.read_exact(&mut vec![0; length]).unwrap();
-        match head.split(' ').nth(1) {
-            Some("200") => true,
-            Some("429") => false,
-            _ => panic!("{body} is answered {head}"),
-        }
+        let (status, answer) = self.connection.borrow_mut().ask(&format!("POST {path}"), body);
+        assert!(matches!(status, 200 | 429), "{body} is answered {status} {answer}");
+        status == 200
     }
 }

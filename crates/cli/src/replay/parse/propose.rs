@@ -80,31 +80,3 @@ fn bracketed_time(text: &str) -> Option<&str> {
 fn is_time(word: &str) -> bool {
     word.len() >= 10 && from_text(word.as_bytes()).is_ok()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_format_is_built_of_what_is_there() {
-        for (line, expected) in [
-            (
-                "192.0.2.1 - - [17/May/2015:10:05:03 +0000] GET",
-                Some("$remote_addr $_ [$time_local] $_"),
-            ),
-            (
-                "[2015-05-17 10:05:03,250] GET /a 192.0.2.1",
-                Some("[$time_local] $_ $_ $remote_addr"),
-            ),
-            (
-                "2015-05-17T10:05:03Z a b 192.0.2.1:80 c",
-                Some("$time_iso8601 $_ $_ $remote_addr $_"),
-            ),
-            ("1431857103.250 192.0.2.1 c", Some("$msec $remote_addr $_")),
-            ("192.0.2.1 today", None),
-            ("", None),
-        ] {
-            assert_eq!(built(line.as_bytes()).as_deref(), expected, "{line}");
-        }
-    }
-}

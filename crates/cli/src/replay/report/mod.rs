@@ -201,15 +201,3 @@ impl RulesAbout {
 fn millis_rounded_up(wait: Duration) -> u64 {
     u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_wait_is_rounded_up_to_milliseconds() {
-        for (nanos, millis) in [(0, 0), (1, 1), (1_000_000, 1), (1_000_001, 2)] {
-            assert_eq!(millis_rounded_up(Duration::from_nanos(nanos)), millis);
-        }
-    }
-}
