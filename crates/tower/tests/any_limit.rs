@@ -4,14 +4,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{Answer, ask, from, inner, keyed, one, policy, served, status, statuses, text};
-use bytes::Bytes;
-use http::{Request, Response};
+use crate::common::{
+    Answer, ask, from, gate, inner, keyed, named, one, policy, served, status, statuses, telling,
+    text,
+};
 use tollgate::{
     Changing, KeyedLimiter, Limiter, ManualClock, SketchLimiter, SketchSize, StripedLimiter,
 };
 use tollgate_elastic::SparePool;
-use tollgate_tower::gates::{PolicyName, Settle};
+use tollgate_tower::gates::Settle;
 use tollgate_tower::headers::HeaderStyle;
 use tollgate_tower::keys::{Everyone, Key};
 use tollgate_tower::limits::{GateLimit, LimitAnswer};
@@ -19,10 +20,6 @@ use tollgate_tower::{ClientAddress, Gate, RateLimitLayer};
 use tower::{Layer, ServiceExt};
 
 const PEER: &str = "203.0.113.7";
-
-fn named(name: &str) -> PolicyName {
-    PolicyName::new(name).unwrap()
-}
 
 fn sketch(text: &str, clock: &ManualClock) -> SketchLimiter<Key> {
     let size = SketchSize::new(4, 1_000).unwrap();
@@ -86,17 +83,6 @@ fn every_kind_of_limit_decides_and_is_told_alike() {
     }
 }
 
-#[test]
-fn a_log_decides_in_a_gate_whoever_is_the_key() {
-    let clock = ManualClock::new();
-    let logs: [Arc<dyn GateLimit>; 2] =
-        [Arc::new(one("sliding-log 2/h", &clock)), Arc::new(keyed("sliding-log 2/h", &clock))];
-    for limit in logs {
-        let layer = RateLimitLayer::new(limit, ClientAddress::peer());
-        assert_eq!(statuses(&mut served(&layer), PEER, 3), [200, 200, 429]);
-    }
-}
-
 /// If either gate denies, nothing is charged at the other.
 #[test]
 fn what_cannot_be_given_back_is_charged_with_the_others_or_not_at_all() {
@@ -109,9 +95,6 @@ fn what_cannot_be_given_back_is_charged_with_the_others_or_not_at_all() {
             let clock = ManualClock::new();
             let [tight, wide] = ["2/h", "9/h"].map(|text| Arc::new(keyed(text, &clock)));
             let limit = Arc::clone(&apart(&clock)[which]);
-            let gate = |name: &str, limit: Arc<dyn GateLimit>| {
-                Gate::new(limit, ClientAddress::peer()).named(named(name))
-            };
             let service = |word: Arc<dyn GateLimit>| {
                 let mut gates = vec![gate("word", word), gate("apart", Arc::clone(&limit))];
                 if turned {
@@ -138,8 +121,8 @@ fn what_cannot_be_given_back_is_charged_with_the_others_or_not_at_all() {
 fn of_several_that_deny_the_longest_wait_is_told_also_beside_a_sketch() {
     let clock = ManualClock::new();
     let gates = [
-        Gate::new(sketch("1/m", &clock), ClientAddress::peer()).named(named("sketch")),
-        Gate::new(keyed("1/h", &clock), ClientAddress::peer()).named(named("word")),
+        gate("sketch", sketch("1/m", &clock)),
+        gate("word", keyed("1/h", &clock)),
         Gate::new(striped("1/s", &clock), Everyone).named(named("stripes")),
     ];
     let mut service = served(&RateLimitLayer::all(gates).unwrap());
@@ -229,10 +212,9 @@ fn what_is_shared_goes_into_debt_and_gives_nothing_back() {
     let limits: [Arc<dyn GateLimit>; 2] =
         [Arc::new(sketch("9/h", &clock)), Arc::new(striped("9/h", &clock))];
     for limit in limits {
-        let handler = tower::service_fn(|request: Request<()>| {
+        let handler = telling(|request| {
             let settle: &Settle = request.extensions().get().unwrap();
-            let body = format!("{} {}", settle.refund(1), settle.charge(7).now().unwrap());
-            std::future::ready(Ok::<_, std::convert::Infallible>(Response::new(Bytes::from(body))))
+            format!("{} {}", settle.refund(1), settle.charge(7).now().unwrap())
         });
         let layer = RateLimitLayer::new(limit, Everyone).settle_later();
         assert_eq!(ask(&mut layer.layer(handler), from(PEER)).body(), "0 0");
@@ -281,9 +263,7 @@ fn what_another_gate_denies_borrows_nothing() {
     let clock = ManualClock::new();
     let pool = spare("9/h", 1.0, &clock);
     let gates = [
-        Gate::new(keyed("1/h", &clock), ClientAddress::peer())
-            .named(named("client"))
-            .or(Arc::clone(&pool)),
+        gate("client", keyed("1/h", &clock)).or(Arc::clone(&pool)),
         Gate::new(one("3/h", &clock), Everyone).named(named("service")),
         Gate::new(sketch("4/h", &clock), Everyone).named(named("sketch")),
     ];
@@ -301,9 +281,7 @@ fn what_no_pool_lends_is_charged_nowhere() {
         [Arc::new(sketch("9/h", &clock)), Arc::new(striped("9/h", &clock))];
     let gates = [
         Gate::new(Arc::clone(&sketched), Everyone).named(named("sketch")),
-        Gate::new(keyed("1/h", &clock), ClientAddress::peer())
-            .named(named("client"))
-            .or(spare("9/h", 0.0, &clock)),
+        gate("client", keyed("1/h", &clock)).or(spare("9/h", 0.0, &clock)),
         Gate::new(Arc::clone(&everyone), Everyone).named(named("service")),
         Gate::new(Arc::clone(&in_stripes), Everyone).named(named("stripes")),
     ];
@@ -328,14 +306,11 @@ fn a_loan_is_given_back_if_a_second_pool_has_nothing() {
         };
         let (second, third) = (keyed("1/h", &clock), Arc::new(keyed("9/h", &clock)));
         let (pool, empty) = (spare("9/h", 1.0, &clock), spare("9/h", 0.0, &clock));
-        let gate = |name: &str, limit: Arc<dyn GateLimit>| {
-            Gate::new(limit, ClientAddress::peer()).named(named(name))
-        };
         // The gate `third` is charged before the gate `second` finds its pool empty.
         let gates = [
             gate("first", first).or(Arc::clone(&pool)),
-            gate("third", Arc::clone(&third) as _).or(spare("9/h", 1.0, &clock)),
-            gate("second", Arc::new(second)).or(Arc::clone(&empty)),
+            gate("third", Arc::clone(&third)).or(spare("9/h", 1.0, &clock)),
+            gate("second", second).or(Arc::clone(&empty)),
         ];
         let mut service = served(&RateLimitLayer::all(gates).unwrap());
         assert_eq!(statuses(&mut service, PEER, 4), [200, 429, 429, 429]);
@@ -352,12 +327,10 @@ fn a_loan_is_given_back_if_a_second_pool_has_nothing() {
 fn a_limiter_lends_what_it_admits() {
     let clock = ManualClock::new();
     let account = Arc::new(one("2/h", &clock));
-    let gate = |name: &str| {
-        let gate = Gate::new(keyed("1/h", &clock), ClientAddress::peer()).named(named(name));
-        gate.or(Arc::clone(&account))
-    };
+    let gates =
+        ["one", "two"].map(|name| gate(name, keyed("1/h", &clock)).or(Arc::clone(&account)));
     // A request beyond the client's own units borrows one unit for each gate.
-    let mut service = served(&RateLimitLayer::all([gate("one"), gate("two").cost(1)]).unwrap());
+    let mut service = served(&RateLimitLayer::all(gates).unwrap());
     assert_eq!(statuses(&mut service, PEER, 3), [200, 200, 429]);
     clock.advance(Duration::from_secs(1_800));
     // One unit has come back. It is lent, and given back, since the other gate finds no unit to borrow.

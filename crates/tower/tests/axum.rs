@@ -2,16 +2,16 @@
 
 use std::net::SocketAddr;
 
-use crate::common::{keyed, policy, text};
+use crate::common::{keyed, text};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::routing::{get, post};
 use http::Request;
 use http_body_util::BodyExt;
-use tollgate::{Changing, KeyedLimiter, ManualClock};
+use tollgate::ManualClock;
 use tollgate_tower::gates::Cost;
-use tollgate_tower::keys::{Extract, Key, Route};
+use tollgate_tower::keys::Route;
 use tollgate_tower::{ClientAddress, Gate, RateLimitLayer};
 use tower::ServiceExt;
 
@@ -60,25 +60,6 @@ async fn row_80_a_route_is_one_key_whatever_is_in_its_segments() {
     // All requests that match no route share one key.
     let none = [status(&app, "GET", "/a").await, status(&app, "GET", "/b").await];
     assert_eq!((none, status(&app, "GET", "/c").await), ([200, 200], 429));
-}
-
-/// The plan is put into the extensions by a layer around the router, as a middleware of axum would.
-#[tokio::test]
-async fn a_client_has_the_quota_of_its_plan() {
-    #[derive(Clone)]
-    struct Plan(usize);
-    let tiers = KeyedLimiter::builder(policy("1/h")).tier(policy("3/h"));
-    let limiter: Changing<KeyedLimiter<Key>> =
-        tiers.clock(ManualClock::new()).build(1_000).unwrap();
-    let by = ClientAddress::peer().tier(|head| head.extensions.get().map(|Plan(tier)| *tier));
-    let app = app(&RateLimitLayer::new(limiter, by));
-    for (plan, statuses) in [(0, [200, 429, 429]), (1, [200, 200, 200]), (2, [503, 503, 503])] {
-        let app = app.clone().layer(axum::Extension(Plan(plan)));
-        for expected in statuses {
-            assert_eq!(status(&app, "GET", "/users/7").await, expected, "plan {plan}");
-        }
-    }
-    assert_eq!(status(&app, "GET", "/users/7").await, 503, "without a plan");
 }
 
 #[tokio::test]

@@ -1,5 +1,4 @@
-//! Tests a layer around a client, whose response bodies no other code can make; nested layers; and the report of each
-//! denial.
+//! Tests a layer around a client, whose response bodies no other code can make; and the report of each denial.
 
 use std::fmt;
 use std::future::{Ready, ready};
@@ -7,14 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::common::{ask, from, keyed, one, served};
+use crate::common::{ask, from, gate, keyed, one, served};
 use http::{Request, Response, StatusCode};
 use tollgate::{Limiter, ManualClock};
+use tollgate_tower::RateLimitLayer;
 use tollgate_tower::denials::{DeniedError, ErrorService};
-use tollgate_tower::gates::PolicyName;
 use tollgate_tower::headers::HeaderStyle;
 use tollgate_tower::keys::Everyone;
-use tollgate_tower::{ClientAddress, Gate, RateLimitLayer};
 use tower::{Layer, Service, ServiceExt};
 
 /// A body that only its client makes.
@@ -101,24 +99,11 @@ fn a_client_of_hyper_can_stand_behind_a_layer() {
 }
 
 #[test]
-fn a_layer_around_a_layer_tells_its_policy_under_a_name_of_its_own() {
-    let clock = ManualClock::new();
-    let outer = RateLimitLayer::new(one("100/m", &clock), Everyone).headers(HeaderStyle::Draft10);
-    let inner = RateLimitLayer::new(one("2/m", &clock), Everyone).headers(HeaderStyle::Draft10);
-    let mut service = outer.layer(served(&inner));
-    let answer = ask(&mut service, Request::new(()));
-    let lists = |name| answer.headers().get_all(name).iter().collect::<Vec<_>>();
-    assert_eq!(lists("ratelimit-policy"), ["\"default\";q=2;w=60", "\"default-2\";q=100;w=60"]);
-    assert_eq!(lists("ratelimit"), ["\"default\";r=1;t=30", "\"default-2\";r=99;t=1"]);
-}
-
-#[test]
 fn each_denial_is_told_with_its_key_policy_and_peer_before_it_is_answered() {
     let clock = ManualClock::new();
     let told = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&told);
-    let clients = Gate::new(keyed("1/h", &clock), ClientAddress::peer());
-    let layer = RateLimitLayer::of(clients.named(PolicyName::new("client").unwrap()));
+    let layer = RateLimitLayer::of(gate("client", keyed("1/h", &clock)));
     let layer = layer.on_denied(move |denied| {
         let key = denied.key.unwrap().as_bytes().to_vec();
         let peer = denied.peer().unwrap().to_string();

@@ -15,10 +15,9 @@ use tollgate_tower::keys::Everyone;
 use tollgate_tower::{ClientAddress, Gate, RateLimitLayer};
 use tower::{Layer, ServiceExt};
 
-/// 2 requests a second, 1 at once, and a wait of up to a second.
-fn layer(clock: &ManualClock) -> RateLimitLayer {
-    let limit = keyed("gcra 2/s burst 2", clock);
-    let gate = Gate::new(limit, ClientAddress::peer());
+/// 2 requests a second, 2 at once, and a wait of up to a second. The limit's clock stands still.
+fn layer() -> RateLimitLayer {
+    let gate = Gate::new(keyed("gcra 2/s burst 2", &ManualClock::new()), ClientAddress::peer());
     RateLimitLayer::of(gate.delay(Duration::from_secs(1), tokio::time::sleep))
 }
 
@@ -26,8 +25,7 @@ const PEER: &str = "203.0.113.7";
 
 #[tokio::test(start_paused = true)]
 async fn requests_wait_for_their_turn_and_no_longer_than_was_said() {
-    let clock = ManualClock::new();
-    let service = served(&layer(&clock));
+    let service = served(&layer());
     let start = Instant::now();
     let mut left_after = Vec::new();
     let calls: Vec<_> = (0..5).map(|_| tokio::spawn(service.clone().oneshot(from(PEER)))).collect();
@@ -55,12 +53,17 @@ fn sleep_with(
     }
 }
 
+/// A layer whose gate waits up to `max_wait`, by sleeps with which the limit's clock advances.
+fn sleeping(policy: &str, max_wait: Duration) -> RateLimitLayer {
+    let clock = ManualClock::new();
+    let gate = Gate::new(keyed(policy, &clock), ClientAddress::peer());
+    RateLimitLayer::of(gate.delay(max_wait, sleep_with(&clock)))
+}
+
 /// The time and the status of the answers to six requests that one client sends at once, at a gate that waits up to
 /// `max_wait`.
 async fn six_at_once(policy: &str, max_wait: Duration) -> Vec<(u16, u128)> {
-    let clock = ManualClock::new();
-    let gate = Gate::new(keyed(policy, &clock), ClientAddress::peer());
-    let service = served(&RateLimitLayer::of(gate.delay(max_wait, sleep_with(&clock))));
+    let service = served(&sleeping(policy, max_wait));
     let start = Instant::now();
     let call = |_| {
         let answer = service.clone().oneshot(from(PEER));
@@ -73,6 +76,13 @@ async fn six_at_once(policy: &str, max_wait: Duration) -> Vec<(u16, u128)> {
     for call in calls {
         answers.push(call.await.unwrap());
     }
+    answers
+}
+
+/// The same answers, sorted, for limits whose requests are served in any order.
+async fn six_in_any_order(policy: &str, max_wait: Duration) -> Vec<(u16, u128)> {
+    let mut answers = six_at_once(policy, max_wait).await;
+    answers.sort_unstable();
     answers
 }
 
@@ -92,18 +102,15 @@ async fn the_policys_queue_has_room_for_all_whose_turn_comes_in_time() {
     }
     // Without a queue in the policy a key's word has room for twice its burst. Later requests sleep and ask again,
     // repeatedly.
-    let mut short_queue = six_at_once("5/s burst 1", short).await;
-    short_queue.sort_unstable();
+    let short_queue = six_in_any_order("5/s burst 1", short).await;
     assert_eq!(short_queue, [(200, 0), (200, 200), (200, 400), (429, 400), (429, 400), (429, 400)]);
-    let mut long = six_at_once("5/s burst 1", Duration::from_secs(1)).await;
-    long.sort_unstable();
+    let long = six_in_any_order("5/s burst 1", Duration::from_secs(1)).await;
     assert_eq!(long, [0, 200, 400, 600, 800, 1_000].map(|at| (200, at)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_gives_up_gives_its_place_back() {
-    let clock = ManualClock::new();
-    let service = served(&layer(&clock));
+    let service = served(&layer());
     for _ in 0..2 {
         assert_eq!(service.clone().oneshot(from(PEER)).await.unwrap().status(), StatusCode::OK);
     }
@@ -122,29 +129,24 @@ async fn a_caller_that_gives_up_gives_its_place_back() {
 #[tokio::test(start_paused = true)]
 async fn requests_wait_for_a_window_and_no_longer_than_was_said() {
     for policy in ["fixed-window 2/s", "sliding-log 2/s"] {
-        let mut answers = six_at_once(policy, Duration::from_millis(2_500)).await;
-        answers.sort_unstable();
+        let answers = six_in_any_order(policy, Duration::from_millis(2_500)).await;
         let expected = [0, 0, 1_000, 1_000, 2_000, 2_000].map(|at| (200, at));
         assert_eq!(answers, expected, "{policy}");
     }
     // Requests that do not fit into the next window are denied when they ask in it.
-    let mut answers = six_at_once("fixed-window 2/s", Duration::from_millis(1_500)).await;
-    answers.sort_unstable();
+    let answers = six_in_any_order("fixed-window 2/s", Duration::from_millis(1_500)).await;
     assert_eq!(
         answers,
         [(200, 0), (200, 0), (200, 1_000), (200, 1_000), (429, 1_000), (429, 1_000)]
     );
-    let mut answers = six_at_once("fixed-window 2/s", Duration::from_millis(999)).await;
-    answers.sort_unstable();
+    let answers = six_in_any_order("fixed-window 2/s", Duration::from_millis(999)).await;
     assert_eq!(answers, [(200, 0), (200, 0), (429, 0), (429, 0), (429, 0), (429, 0)]);
 }
 
 /// A denial or an admission after a wait reports the figures of the moment at which it was decided.
 #[tokio::test(start_paused = true)]
 async fn an_answer_after_a_wait_tells_what_was_decided_last() {
-    let clock = ManualClock::new();
-    let gate = Gate::new(keyed("fixed-window 3/s", &clock), ClientAddress::peer());
-    let layer = RateLimitLayer::of(gate.delay(Duration::from_secs(1), sleep_with(&clock)));
+    let layer = sleeping("fixed-window 3/s", Duration::from_secs(1));
     let service = served(&layer.settle_later());
     let calls: Vec<_> = (0..7).map(|_| tokio::spawn(service.clone().oneshot(from(PEER)))).collect();
     let mut told = Vec::new();
@@ -163,10 +165,7 @@ async fn an_answer_after_a_wait_tells_what_was_decided_last() {
 /// A request that is dropped while it sleeps without a place was charged nothing, and is charged nothing later.
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_gives_up_without_a_place_owes_nothing() {
-    let clock = ManualClock::new();
-    let gate = Gate::new(keyed("fixed-window 1/s", &clock), ClientAddress::peer());
-    let layer = RateLimitLayer::of(gate.delay(Duration::from_secs(9), sleep_with(&clock)));
-    let service = served(&layer);
+    let service = served(&sleeping("fixed-window 1/s", Duration::from_secs(9)));
     assert_eq!(service.clone().oneshot(from(PEER)).await.unwrap().status(), StatusCode::OK);
     for _ in 0..10 {
         let gives_up = service.clone().oneshot(from(PEER));
@@ -182,10 +181,7 @@ async fn a_caller_that_gives_up_without_a_place_owes_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_request_that_waited_and_was_served_keeps_its_place_charged() {
     for policy in ["gcra 2/s burst 2", "sliding-log 2/1s", "fixed-window 2/s"] {
-        let clock = ManualClock::new();
-        let gate = Gate::new(keyed(policy, &clock), ClientAddress::peer());
-        let layer = RateLimitLayer::of(gate.delay(Duration::from_secs(9), sleep_with(&clock)));
-        let service = served(&layer);
+        let service = served(&sleeping(policy, Duration::from_secs(9)));
         let start = Instant::now();
         let mut served_at = Vec::new();
         for _ in 0..7 {

@@ -1,7 +1,7 @@
 //! Denials of gRPC, as tonic's client reads them.
 
 use std::convert::Infallible;
-use std::future::ready;
+use std::future::{Ready, ready};
 
 use http::{Request, Response};
 use prost::Message;
@@ -30,16 +30,18 @@ struct RetryInfo {
     retry_delay: Option<prost_types::Duration>,
 }
 
+/// A handler with an empty answer.
+fn empty(_: Request<Body>) -> Ready<Result<Response<Body>, Infallible>> {
+    ready(Ok(Response::new(Body::default())))
+}
+
 #[tokio::test]
 async fn a_denied_call_is_resource_exhausted_and_says_when_to_retry() {
     let limit = Limiter::builder(Quota::per_minute(1)).clock(ManualClock::new()).build();
     let name = PolicyName::new("100 % of calls").unwrap();
     let layer: RateLimitLayer<GrpcStatus> =
         RateLimitLayer::of(Gate::new(limit, Everyone).named(name)).grpc();
-    let handler = tower::service_fn(|_: Request<Body>| {
-        ready(Ok::<_, Infallible>(Response::new(Body::default())))
-    });
-    let service = layer.layer(handler);
+    let service = layer.layer(tower::service_fn(empty));
     let admitted = service.clone().oneshot(Request::new(Body::default())).await.unwrap();
     assert!(tonic::Status::from_header_map(admitted.headers()).is_none());
     let denied = service.oneshot(Request::new(Body::default())).await.unwrap();
@@ -60,10 +62,8 @@ async fn a_denied_call_is_resource_exhausted_and_says_when_to_retry() {
 async fn a_cost_that_never_fits_has_no_retry_info() {
     let limit = Limiter::builder(Quota::per_minute(1)).clock(ManualClock::new()).build();
     let layer = RateLimitLayer::of(Gate::new(limit, Everyone).cost(2)).grpc();
-    let handler = tower::service_fn(|_: Request<()>| {
-        ready(Ok::<_, Infallible>(Response::new(Body::default())))
-    });
-    let denied = layer.layer(handler).oneshot(Request::new(())).await.unwrap();
+    let service = layer.layer(tower::service_fn(empty));
+    let denied = service.oneshot(Request::new(Body::default())).await.unwrap();
     let status = tonic::Status::from_header_map(denied.headers()).unwrap();
     let details = Status::decode(status.details()).unwrap();
     assert_eq!((details.code, details.details.len()), (8, 0));

@@ -3,21 +3,22 @@
 use std::time::Duration;
 
 use crate::common::{
-    Never, ask, from, inner, is_ready, keyed, one, served, status, statuses, text, with,
+    Never, ask, from, gate, inner, is_ready, keyed, named, one, served, status, statuses, telling,
+    text, with,
 };
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use tollgate::{ManualClock, Quota};
-use tollgate_tower::gates::{Cost, MissingKey, PolicyName, Shadowed};
+use tollgate_tower::gates::{Cost, MissingKey, Shadowed};
 use tollgate_tower::headers::HeaderStyle;
 use tollgate_tower::keys::{Everyone, FromFn, NoKey};
 use tollgate_tower::services::LayerError;
 use tollgate_tower::{ClientAddress, Gate, RateLimitLayer};
 use tower::Layer;
 
-fn named(name: &str) -> PolicyName {
-    PolicyName::new(name).unwrap()
-}
+const QUOTA_IS_SPENT: &str = "{\"type\":\"https://iana.org/assignments/http-problem-types#quota-exceeded\",\
+     \"title\":\"The quota of this client is spent\",\"status\":429,\
+     \"violated-policies\":[\"default\"]}";
 
 #[test]
 fn a_client_is_told_where_it_stands_until_it_is_denied_and_when_to_return() {
@@ -39,12 +40,7 @@ fn a_client_is_told_where_it_stands_until_it_is_denied_and_when_to_return() {
     assert_eq!(text(denied.headers(), "ratelimit"), Some("\"default\";r=0;t=1"));
     assert_eq!(text(denied.headers(), "content-type"), Some("application/problem+json"));
     assert_eq!(text(denied.headers(), "cache-control"), Some("no-store"));
-    assert_eq!(
-        denied.body(),
-        "{\"type\":\"https://iana.org/assignments/http-problem-types#quota-exceeded\",\
-         \"title\":\"The quota of this client is spent\",\"status\":429,\
-         \"violated-policies\":[\"default\"]}"
-    );
+    assert_eq!(denied.body(), QUOTA_IS_SPENT);
     assert_eq!(status(&mut service, from("203.0.113.8")), 200);
     clock.advance(Duration::from_secs(1));
     assert_eq!(statuses(&mut service, "203.0.113.7", 2), [200, 429]);
@@ -65,13 +61,10 @@ fn a_client_under_a_penalty_is_told_so_until_it_ends() {
         let wait = text(denied.headers(), "retry-after").map(str::to_owned);
         answers.push((wait.unwrap(), String::from_utf8(denied.body().to_vec()).unwrap()));
     }
-    let quota = "{\"type\":\"https://iana.org/assignments/http-problem-types#quota-exceeded\",\
-                 \"title\":\"The quota of this client is spent\",\"status\":429,\
-                 \"violated-policies\":[\"default\"]}";
     let ban = "{\"type\":\"https://iana.org/assignments/http-problem-types#abnormal-usage-detected\",\
                \"title\":\"This client went on beyond its quota and is shut out for a while\",\
                \"status\":429,\"violated-policies\":[\"default\"]}";
-    let expected = [("1", quota), ("600", ban), ("600", ban)];
+    let expected = [("1", QUOTA_IS_SPENT), ("600", ban), ("600", ban)];
     assert_eq!(answers, expected.map(|(wait, body)| (wait.to_owned(), body.to_owned())));
     assert_eq!(status(&mut service, from("203.0.113.8")), 200, "it is one client's");
     clock.advance(Duration::from_secs(600));
@@ -128,12 +121,8 @@ fn a_layer_can_stand_in_a_struct_and_its_clones_share_one_state() {
 #[test]
 fn several_gates_charge_all_or_none_and_the_tightest_is_told() {
     let clock = ManualClock::new();
-    let layer = RateLimitLayer::all([
-        Gate::new(keyed("2/s", &clock), ClientAddress::peer()).named(named("peer")),
-        Gate::new(keyed("5/m", &clock), ClientAddress::peer()).named(named("auth")),
-    ])
-    .unwrap();
-    let mut service = served(&layer);
+    let gates = [gate("peer", keyed("2/s", &clock)), gate("auth", keyed("5/m", &clock))];
+    let mut service = served(&RateLimitLayer::all(gates).unwrap());
     let told = |answer: &Response<Bytes>| text(answer.headers(), "ratelimit").unwrap().to_owned();
     let answer = ask(&mut service, from("203.0.113.7"));
     assert_eq!(
@@ -213,12 +202,10 @@ fn a_limit_that_is_only_tried_marks_and_lets_through() {
         Gate::new(one("1/h", &clock), Everyone).named(named("tried")).shadow(),
     ])
     .unwrap();
-    let marked = tower::service_fn(|request: Request<()>| {
+    let mut service = layer.layer(telling(|request| {
         let shadowed: Option<&Shadowed> = request.extensions().get();
-        let by = shadowed.map_or(String::new(), |it| it.by[0].to_string());
-        std::future::ready(Ok::<_, std::convert::Infallible>(Response::new(Bytes::from(by))))
-    });
-    let mut service = layer.layer(marked);
+        shadowed.map_or(String::new(), |it| it.by[0].to_string())
+    }));
     for (left, by) in [(2, ""), (1, "tried"), (0, "tried")] {
         let answer = ask(&mut service, from("203.0.113.7"));
         assert_eq!(answer.body(), by);

@@ -7,9 +7,8 @@ use std::time::Duration;
 use crate::common::{Never, inner, is_ready, keyed, with};
 use http::{Request, StatusCode};
 use tollgate::{KeyedLimiter, ManualClock};
-use tollgate_tower::gates::MissingKey;
+use tollgate_tower::RateLimitLayer;
 use tollgate_tower::keys::{FromFn, Key, LookupLayer, NoKey};
-use tollgate_tower::{Gate, RateLimitLayer};
 use tower::{Layer, ServiceExt};
 
 #[derive(Clone)]
@@ -40,10 +39,9 @@ fn by_account() -> impl tollgate_tower::keys::Extract {
     })
 }
 
-fn limited(missing: MissingKey) -> (RateLimitLayer, Arc<KeyedLimiter<Key>>) {
+fn limited() -> (RateLimitLayer, Arc<KeyedLimiter<Key>>) {
     let limit = Arc::new(keyed("2/h", &ManualClock::new()));
-    let gate = Gate::new(Arc::clone(&limit), by_account()).without_key(missing);
-    (RateLimitLayer::of(gate), limit)
+    (RateLimitLayer::new(Arc::clone(&limit), by_account()), limit)
 }
 
 fn of(api_key: &str) -> Request<()> {
@@ -53,7 +51,7 @@ fn of(api_key: &str) -> Request<()> {
 #[tokio::test(start_paused = true)]
 async fn keys_of_one_account_share_its_limit() {
     let asked = Arc::default();
-    let (limit, _) = limited(MissingKey::Share);
+    let (limit, _) = limited();
     let service = lookup(&asked).layer(limit.layer(inner()));
     let mut told = Vec::new();
     for api_key in ["one", "another of one", "one", "two", "nobody's", "nobody's", "none"] {
@@ -66,20 +64,9 @@ async fn keys_of_one_account_share_its_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_of_which_nothing_is_found_passes_if_the_gate_says_so() {
-    let asked = Arc::default();
-    let (limit, _) = limited(MissingKey::Pass);
-    let service = lookup(&asked).layer(limit.layer(inner()));
-    for _ in 0..5 {
-        let answer = service.clone().oneshot(of("nobody's")).await.unwrap();
-        assert_eq!(answer.status(), StatusCode::OK);
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_caller_that_goes_away_during_the_lookup_is_charged_nothing() {
     let asked = Arc::default();
-    let (layer, limit) = limited(MissingKey::Share);
+    let (layer, limit) = limited();
     let service = lookup(&asked).layer(layer.layer(inner()));
     let call = service.clone().oneshot(of("one"));
     let waited = tokio::time::timeout(Duration::from_millis(999), call).await;

@@ -10,11 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{from, keyed, one, served, status, with};
+use common::{from, gate, keyed, named, one, served, status, with};
 use http::Request;
 use metrics::{Counter, Gauge, Histogram, KeyName, Metadata, Recorder, SharedString, Unit};
 use tollgate::{KeyedLimiter, ManualClock, Quota, WhenFull};
-use tollgate_tower::gates::PolicyName;
 use tollgate_tower::keys::Everyone;
 use tollgate_tower::{ClientAddress, Gate, RateLimitLayer};
 use tracing::field::{Field, Visit};
@@ -62,13 +61,11 @@ fn outcomes_are_counted_by_policy_and_the_series_do_not_grow() {
     let counts = Counts::default();
     metrics::with_local_recorder(&counts, || {
         let clock = ManualClock::new();
-        let named = |name| PolicyName::new(name).unwrap();
-        let layer = RateLimitLayer::all([
-            Gate::new(keyed("1/h", &clock), ClientAddress::peer()).named(named("client")),
+        let gates = [
+            gate("client", keyed("1/h", &clock)),
             Gate::new(one("30/h", &clock), Everyone).named(named("tried")).shadow(),
-        ])
-        .unwrap();
-        let mut service = served(&layer);
+        ];
+        let mut service = served(&RateLimitLayer::all(gates).unwrap());
         for last in 0..50 {
             status(&mut service, from(&format!("203.0.113.{last}")));
         }
@@ -91,6 +88,13 @@ fn outcomes_are_counted_by_policy_and_the_series_do_not_grow() {
     assert_eq!(counts.0.lock().unwrap().len(), 18);
 }
 
+fn two_thousand_clients_ask(layer: &RateLimitLayer) {
+    let mut service = served(layer);
+    for client in 0..2_000 {
+        status(&mut service, from(&format!("203.0.{}.{}", client / 250, client % 250)));
+    }
+}
+
 #[test]
 fn a_layer_records_what_its_tables_hold_when_it_is_asked() {
     let _turn = TURNS.lock();
@@ -98,12 +102,8 @@ fn a_layer_records_what_its_tables_hold_when_it_is_asked() {
     metrics::with_local_recorder(&counts, || {
         let clock = ManualClock::new();
         let small = KeyedLimiter::builder(Quota::per_hour(1)).clock(clock).build(1).unwrap();
-        let crowd = Gate::new(small.when_full(WhenFull::Deny).unwrap(), ClientAddress::peer());
-        let layer = RateLimitLayer::of(crowd.named(PolicyName::new("crowd").unwrap()));
-        let mut service = served(&layer);
-        for client in 0..2_000 {
-            status(&mut service, from(&format!("203.0.{}.{}", client / 250, client % 250)));
-        }
+        let layer = RateLimitLayer::of(gate("crowd", small.when_full(WhenFull::Deny).unwrap()));
+        two_thousand_clients_ask(&layer);
         layer.record_tables();
     });
     let counted = counts.above_zero().into_iter().collect::<BTreeMap<_, _>>();
@@ -121,14 +121,9 @@ fn what_the_spill_denies_and_what_waits_for_a_window_have_outcomes_of_their_own(
     let counts = Counts::default();
     metrics::with_local_recorder(&counts, || {
         let clock = ManualClock::new();
-        let named = |name| PolicyName::new(name).unwrap();
         let small =
             KeyedLimiter::builder(Quota::per_hour(1)).clock(clock.clone()).build(1).unwrap();
-        let crowd = Gate::new(small, ClientAddress::peer()).named(named("crowd"));
-        let mut service = served(&RateLimitLayer::of(crowd));
-        for client in 0..2_000 {
-            status(&mut service, from(&format!("203.0.{}.{}", client / 250, client % 250)));
-        }
+        two_thousand_clients_ask(&RateLimitLayer::of(gate("crowd", small)));
         let window = Gate::new(one("fixed-window 1/s", &clock), Everyone).named(named("window"));
         let sleep = move |pause| {
             clock.advance(pause);

@@ -4,12 +4,12 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{from, inner, one};
+use crate::common::{from, gate, inner, one};
 use bytes::Bytes;
 use http::{Request, Response};
 use tollgate::{Decision, Limiter, ManualClock, Policy};
 use tollgate_redis::{RedisLimiter, Settings, Store};
-use tollgate_tower::gates::{PolicyName, Settle};
+use tollgate_tower::gates::Settle;
 use tollgate_tower::keys::Key;
 use tollgate_tower::limits::{GateLimit, LimitAnswer};
 use tollgate_tower::services::LayerError;
@@ -18,10 +18,6 @@ use tower::{Layer, ServiceExt};
 
 fn queued(policy: &str) -> Queued {
     Queued(Arc::new(one(policy, &ManualClock::new())))
-}
-
-fn gate(name: &str, limit: impl GateLimit) -> Gate {
-    Gate::new(limit, ClientAddress::peer()).named(PolicyName::new(name).unwrap())
 }
 
 /// A limit whose queue is elsewhere.

@@ -2,14 +2,14 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::common::{ask, policy, served};
+use crate::common::{ask, gate, policy, served};
 use http::Request;
 use proptest::prelude::*;
 use tollgate::{KeyedLimiter, ManualClock};
-use tollgate_tower::gates::{Cost, PolicyName};
+use tollgate_tower::RateLimitLayer;
+use tollgate_tower::gates::Cost;
 use tollgate_tower::headers::{Advice, HeaderStyle};
-use tollgate_tower::keys::{Extract, FromFn, Head, Key, NoKey, PeerAddress};
-use tollgate_tower::{Gate, RateLimitLayer};
+use tollgate_tower::keys::PeerAddress;
 
 /// One request, with its client, its cost, and the time since the previous request.
 #[derive(Clone, Debug)]
@@ -39,14 +39,6 @@ fn policies() -> impl Strategy<Value = Vec<String>> {
     prop::collection::vec(policy, 1..4)
 }
 
-fn by() -> impl Extract {
-    FromFn::new(|head: &Head<'_>, key: &mut Key| {
-        let PeerAddress(address) = head.extensions.get().ok_or(NoKey::Missing)?;
-        key.push(address.to_string().as_bytes());
-        Ok(())
-    })
-}
-
 fn request(load: &Load) -> Request<()> {
     let mut request = Request::new(());
     request.extensions_mut().insert(PeerAddress([203, 0, 113, load.client].into()));
@@ -61,8 +53,7 @@ fn obey(policies: &[String], jitter: u64, loads: &[Load], early: u64) -> (u32, u
     let gates = policies.iter().enumerate().filter_map(|(index, text)| {
         let limit = KeyedLimiter::builder(policy(text)).clock(clock.clone()).build(100).ok()?;
         let cost = Cost::from_fn(|head| *head.extensions.get::<u64>().unwrap());
-        let name = PolicyName::new(&index.to_string()).unwrap();
-        Some(Gate::new(limit, by()).named(name).cost(cost))
+        Some(gate(&index.to_string(), limit).cost(cost))
     });
     let Ok(layer) = RateLimitLayer::all(gates) else {
         return (0, 0); // none of the policies fits in a keyed word

@@ -1,16 +1,24 @@
 //! The charge of a request is corrected, by a refund or a further charge, once its real cost is known.
 
-use crate::common::{ask, from, keyed, one, text};
-use bytes::Bytes;
-use http::{Request, Response};
-use tollgate::ManualClock;
-use tollgate_tower::gates::{PolicyName, Settle};
-use tollgate_tower::keys::Everyone;
-use tollgate_tower::{ClientAddress, Gate, RateLimitLayer};
-use tower::Layer;
+use std::convert::Infallible;
+use std::sync::mpsc::{Sender, channel};
 
-fn named(name: &str) -> PolicyName {
-    PolicyName::new(name).unwrap()
+use crate::common::{Answer, ask, from, gate, keyed, named, one, telling, text};
+use http::Request;
+use tollgate::ManualClock;
+use tollgate_tower::gates::Settle;
+use tollgate_tower::keys::Everyone;
+use tollgate_tower::{Gate, RateLimitLayer};
+use tower::{Layer, Service};
+
+/// A handler that hands over the `Settle` of each request.
+fn handing_over(
+    to: Sender<Settle>,
+) -> impl Service<Request<()>, Response = Answer, Error = Infallible> + Clone {
+    telling(move |request| {
+        to.send(request.extensions().get::<Settle>().unwrap().clone()).unwrap();
+        ""
+    })
 }
 
 #[test]
@@ -22,13 +30,8 @@ fn what_a_request_turned_out_to_cost_is_settled_once() {
     ])
     .unwrap()
     .settle_later();
-    let (sender, settles) = std::sync::mpsc::channel();
-    let handler = tower::service_fn(move |request: Request<()>| {
-        let settle: &Settle = request.extensions().get().unwrap();
-        sender.send(settle.clone()).unwrap();
-        std::future::ready(Ok::<_, std::convert::Infallible>(Response::new(Bytes::new())))
-    });
-    let mut service = layer.layer(handler);
+    let (sender, settles) = channel();
+    let mut service = layer.layer(handing_over(sender));
     assert_eq!(ask(&mut service, from("203.0.113.7")).status(), 200);
     assert_eq!(ask(&mut service, from("203.0.113.7")).status(), 429);
     let settle = settles.recv().unwrap();
@@ -54,11 +57,12 @@ fn what_a_request_turned_out_to_cost_is_settled_once() {
 #[test]
 fn a_denied_request_has_nothing_to_settle_and_an_admitted_one_only_if_asked_for() {
     let clock = ManualClock::new();
-    let handler = tower::service_fn(|request: Request<()>| {
-        let found = request.extensions().get::<Settle>().is_some();
-        let body = Bytes::from_static(if found { b"yes" } else { b"no" });
-        std::future::ready(Ok::<_, std::convert::Infallible>(Response::new(body)))
-    });
+    let handler =
+        telling(
+            |request| {
+                if request.extensions().get::<Settle>().is_some() { "yes" } else { "no" }
+            },
+        );
     let layer = RateLimitLayer::new(one("1/h", &clock), Everyone);
     assert_eq!(ask(&mut layer.layer(handler), from("203.0.113.7")).body(), "no");
 }
@@ -67,17 +71,13 @@ fn a_denied_request_has_nothing_to_settle_and_an_admitted_one_only_if_asked_for(
 fn of_several_gates_the_largest_part_that_was_not_charged_is_told() {
     let clock = ManualClock::new();
     let gates = [
-        Gate::new(keyed("fixed-window 10/h", &clock), ClientAddress::peer()).named(named("wide")),
-        Gate::new(keyed("fixed-window 4/h", &clock), ClientAddress::peer()).named(named("tight")),
+        gate("wide", keyed("fixed-window 10/h", &clock)),
+        gate("tight", keyed("fixed-window 4/h", &clock)),
         Gate::new(one("gcra 2/h", &clock), Everyone).named(named("debt")),
     ];
     let layer = RateLimitLayer::all(gates).unwrap().settle_later();
-    let (sender, settles) = std::sync::mpsc::channel();
-    let handler = tower::service_fn(move |request: Request<()>| {
-        sender.send(request.extensions().get::<Settle>().unwrap().clone()).unwrap();
-        std::future::ready(Ok::<_, std::convert::Infallible>(Response::new(Bytes::new())))
-    });
-    assert_eq!(ask(&mut layer.layer(handler), from("203.0.113.7")).status(), 200);
+    let (sender, settles) = channel();
+    assert_eq!(ask(&mut layer.layer(handing_over(sender)), from("203.0.113.7")).status(), 200);
     let settle = settles.recv().unwrap();
     // Each gate has charged 1 unit: 9 more fit into one window and 3 into the other, and the third limit takes any
     // debt.

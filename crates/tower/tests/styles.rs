@@ -2,12 +2,12 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::common::{ask, from, keyed, served, text};
+use crate::common::{ask, from, gate, keyed, served, text};
 use http::{HeaderMap, HeaderValue};
 use tollgate::ManualClock;
 use tollgate_tower::gates::PolicyName;
 use tollgate_tower::headers::{Advice, HeaderStyle, Headers, LimitReport};
-use tollgate_tower::{ClientAddress, Gate, RateLimitLayer};
+use tollgate_tower::{ClientAddress, RateLimitLayer};
 
 const OWN: [&str; 4] = [
     "my-limit:my-left:my-reset",
@@ -134,14 +134,9 @@ fn what_cannot_be_read_is_passed_over_in_every_style() {
 #[test]
 fn an_admission_above_a_soft_limit_is_told_whichever_gate_is_reported() {
     let clock = ManualClock::new();
-    let gate = |name, policy| {
-        let gate = Gate::new(keyed(policy, &clock), ClientAddress::peer());
-        gate.named(PolicyName::new(name).unwrap())
-    };
-    let soft = || gate("soft", "fixed-window 2/m soft 50%");
-    for gates in
-        [vec![soft()], vec![soft(), gate("hard", "3/m")], vec![gate("hard", "3/m"), soft()]]
-    {
+    let soft = || gate("soft", keyed("fixed-window 2/m soft 50%", &clock));
+    let hard = || gate("hard", keyed("3/m", &clock));
+    for gates in [vec![soft()], vec![soft(), hard()], vec![hard(), soft()]] {
         for styles in [HeaderStyle::Draft10, HeaderStyle::Draft7, HeaderStyle::XRateLimit] {
             let mut peers = served(&RateLimitLayer::all(gates.clone()).unwrap().headers(styles));
             let told: Vec<_> = (0..4)

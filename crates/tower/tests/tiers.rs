@@ -1,18 +1,19 @@
 //! A quota chosen for each request: the plan of a client, found by its API key.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{Answer, ask, inner, keyed, one, policy, served, text, with};
+use crate::common::{
+    Answer, ask, gate, inner, keyed, named, one, policy, served, telling, text, with,
+};
 use bytes::Bytes;
 use http::{HeaderName, Request, Response, StatusCode};
 use tollgate::{Changing, KeyedLimiter, Limiter, ManualClock, Policy};
-use tollgate_tower::gates::{MissingKey, PolicyName, Settle, UnknownTier};
+use tollgate_tower::gates::{MissingKey, Settle, UnknownTier};
 use tollgate_tower::headers::{HeaderStyle, Headers};
-use tollgate_tower::keys::{ApiKey, Everyone, Extract, FromFn, Key, LookupLayer, NoKey};
+use tollgate_tower::keys::{ApiKey, Everyone, Extract, FromFn, Key, NoKey};
 use tollgate_tower::limits::{GateLimit, LimitAnswer};
-use tollgate_tower::{ClientAddress, Gate, RateLimitLayer};
+use tollgate_tower::{Gate, RateLimitLayer};
 use tower::{Layer, ServiceExt};
 
 /// The quotas of the free and of the paid plan.
@@ -79,11 +80,10 @@ fn every_style_of_headers_tells_the_quota_of_the_tier() {
 #[test]
 fn beside_other_gates_each_states_the_quota_in_force_for_the_request() {
     let clock = ManualClock::new();
-    let named = |name| PolicyName::new(name).unwrap();
     let gates = [
         Gate::new(plans(&clock), by()).named(named("plan")),
         Gate::new(one("100/s", &clock), Everyone).named(named("service")),
-        Gate::new(keyed("9/s", &clock), ClientAddress::peer()).named(named("tried")).shadow(),
+        gate("tried", keyed("9/s", &clock)).shadow(),
     ];
     let mut service = served(&RateLimitLayer::all(gates).unwrap());
     for (plan, quota) in [("paid", "q=4;w=3600"), ("free", "q=2;w=60")] {
@@ -128,7 +128,7 @@ fn a_client_of_no_known_plan_is_denied_or_passes_as_the_gate_says() {
     let other = Arc::new(one("9/h", &clock));
     let service = |gate: Gate| {
         let other = Gate::new(Arc::clone(&other), Everyone);
-        let gates = [other.named(PolicyName::new("other").unwrap()), gate];
+        let gates = [other.named(named("other")), gate];
         served(&RateLimitLayer::all(gates).unwrap())
     };
     assert_eq!(
@@ -171,50 +171,6 @@ fn grpc_tells_an_unknown_plan_as_unavailable() {
     assert_eq!(text(denied.headers(), "grpc-message"), Some("default: no quota for this client"));
 }
 
-/// A client and its plan, as a database stores them.
-#[derive(Clone)]
-struct Account {
-    id: u64,
-    plan: usize,
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_lookup_of_the_api_key_gives_the_client_and_its_plan() {
-    let lookup = LookupLayer::new(|head| {
-        let api_key = head.headers.get("x-api-key").map(|value| value.as_bytes().to_vec());
-        async move {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-            match api_key?.as_slice() {
-                b"one" | b"another of one" => Some(Account { id: 1, plan: 1 }),
-                b"two" => Some(Account { id: 2, plan: 0 }),
-                b"three" => Some(Account { id: 3, plan: 7 }),
-                _ => None,
-            }
-        }
-    });
-    let by_account = FromFn::new(|head, key| {
-        let Account { id, plan } = head.extensions.get().ok_or(NoKey::Missing)?;
-        key.push(&id.to_be_bytes());
-        key.set_tier(Some(*plan));
-        Ok(())
-    });
-    let clock = ManualClock::new();
-    let limit = RateLimitLayer::new(plans(&clock), by_account);
-    let service = lookup.layer(limit.layer(inner()));
-    let mut statuses = Vec::new();
-    for api_key in ["one", "another of one", "one", "one", "one", "two", "two", "two", "three"] {
-        let answer = service.clone().oneshot(of(api_key, "")).await.unwrap();
-        statuses.push(answer.status().as_u16());
-    }
-    assert_eq!(statuses, [200, 200, 200, 200, 429, 200, 200, 429, 503]);
-    // Requests without an account share the limit of the first tier.
-    let mut nobody = Vec::new();
-    for _ in 0..3 {
-        nobody.push(service.clone().oneshot(of("none", "")).await.unwrap().status().as_u16());
-    }
-    assert_eq!(nobody, [200, 200, 429]);
-}
-
 #[test]
 fn a_request_without_a_key_is_under_the_first_tier() {
     let clock = ManualClock::new();
@@ -233,10 +189,9 @@ fn what_a_request_turned_out_to_cost_is_settled_in_its_tier() {
     let clock = ManualClock::new();
     let limit = Arc::new(plans(&clock));
     let layer = RateLimitLayer::new(Arc::clone(&limit), by()).settle_later();
-    let mut service = layer.layer(tower::service_fn(|request: Request<()>| {
+    let mut service = layer.layer(telling(|request| {
         let settle: &Settle = request.extensions().get().unwrap();
-        let body = format!("{} {}", settle.refund(1), settle.charge(3).now().unwrap());
-        std::future::ready(Ok::<_, Infallible>(Response::new(Bytes::from(body))))
+        format!("{} {}", settle.refund(1), settle.charge(3).now().unwrap())
     }));
     assert_eq!(ask(&mut service, of("alice", "paid")).body(), "1 0");
     // The window of the other plan still has room for two requests.

@@ -1,12 +1,11 @@
 //! If there are several limits, an answer reports the one that denied, or, if none did, the one with the least left.
 //! This holds in every generation of headers, in the body, and in any order of the gates.
 
-use crate::common::{Answer, ask, from, keyed, served, text};
+use crate::common::{Answer, ask, from, gate, keyed, served, text};
 use http::StatusCode;
 use tollgate::ManualClock;
-use tollgate_tower::gates::PolicyName;
+use tollgate_tower::RateLimitLayer;
 use tollgate_tower::headers::{HeaderStyle, Headers};
-use tollgate_tower::{ClientAddress, Gate, RateLimitLayer};
 
 const ALL: [HeaderStyle; 2] = [HeaderStyle::Draft6, HeaderStyle::XRateLimit];
 
@@ -16,11 +15,8 @@ type Of = (&'static str, &'static str, u64);
 /// Sends this many requests to these gates, and returns the last answer.
 fn last(gates: &[Of], headers: impl Into<Headers>, requests: usize) -> Answer {
     let clock = ManualClock::new();
-    let gate = |(name, policy, cost): &Of| {
-        let gate = Gate::new(keyed(policy, &clock), ClientAddress::peer());
-        gate.named(PolicyName::new(name).unwrap()).cost(*cost)
-    };
-    let layer = RateLimitLayer::all(gates.iter().map(gate)).unwrap().headers(headers);
+    let of = |(name, policy, cost): &Of| gate(name, keyed(policy, &clock)).cost(*cost);
+    let layer = RateLimitLayer::all(gates.iter().map(of)).unwrap().headers(headers);
     let mut service = served(&layer);
     (0..requests).map(|_| ask(&mut service, from("203.0.113.7"))).last().unwrap()
 }
@@ -41,6 +37,12 @@ fn assert_told(answer: &Answer, limit: &str, remaining: &str, reset: &str) {
     }
 }
 
+#[track_caller]
+fn assert_violated(answer: &Answer, name: &str) {
+    let body = String::from_utf8(answer.body().to_vec()).unwrap();
+    assert!(body.contains(&format!("\"violated-policies\":[\"{name}\"]")), "{body}");
+}
+
 /// The gate that denies has more units left than `few`, which still has room for the request.
 const DENIES: [Of; 3] =
     [("roomy", "fixed-window 9/h", 1), ("over", "gcra 8/m", 5), ("few", "gcra 2/h", 1)];
@@ -53,8 +55,7 @@ fn a_denial_tells_of_the_gate_that_denies_and_not_of_one_with_less_left() {
         // Two more units come back in 15 s.
         assert_eq!(text(draft_10.headers(), "ratelimit"), Some("\"over\";r=3;t=15"));
         assert_eq!(text(draft_10.headers(), "retry-after"), Some("15"));
-        let body = String::from_utf8(draft_10.body().to_vec()).unwrap();
-        assert!(body.contains("\"violated-policies\":[\"over\"]"), "{body}");
+        assert_violated(&draft_10, "over");
         let draft_07 = last(gates, HeaderStyle::Draft7, 2);
         assert_eq!(text(draft_07.headers(), "ratelimit"), Some("limit=8, remaining=3, reset=15"));
         let others = last(gates, ALL, 2);
@@ -70,8 +71,7 @@ fn of_several_gates_that_deny_the_one_that_does_longest_is_told() {
         |gates| {
             let draft_10 = last(gates, HeaderStyle::Draft10, 3);
             assert_eq!(text(draft_10.headers(), "ratelimit"), Some("\"late\";r=0;t=1800"));
-            let body = String::from_utf8(draft_10.body().to_vec()).unwrap();
-            assert!(body.contains("\"violated-policies\":[\"late\"]"), "{body}");
+            assert_violated(&draft_10, "late");
             let draft_07 = last(gates, HeaderStyle::Draft7, 3);
             assert_eq!(
                 text(draft_07.headers(), "ratelimit"),
@@ -104,11 +104,8 @@ fn an_admission_tells_of_the_gate_with_the_least_left() {
 #[test]
 fn a_gate_that_is_only_tried_is_never_told() {
     let clock = ManualClock::new();
-    let gate = |name: &str, policy| {
-        let gate = Gate::new(keyed(policy, &clock), ClientAddress::peer());
-        gate.named(PolicyName::new(name).unwrap())
-    };
-    let gates = [gate("tried", "1/h").shadow(), gate("real", "5/m"), gate("wide", "9/m")];
+    let of = |name, policy| gate(name, keyed(policy, &clock));
+    let gates = [of("tried", "1/h").shadow(), of("real", "5/m"), of("wide", "9/m")];
     let mut service = served(&RateLimitLayer::all(gates).unwrap());
     for left in [4, 3] {
         let answer = ask(&mut service, from("203.0.113.7"));

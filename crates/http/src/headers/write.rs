@@ -260,27 +260,22 @@ mod tests {
     use crate::headers::text::MEMBER_MAX;
     use crate::name::NAME_MAX;
 
-    fn policy(text: &str) -> Policy {
-        text.parse().expect("a policy")
-    }
-
-    fn windowed<'p>(
-        name: &'p PolicyName,
-        text: &str,
-    ) -> impl Iterator<Item = (&'p PolicyName, QuotaWindow)> {
-        [(name, QuotaWindow::of(&policy(text)))].into_iter()
-    }
-
-    fn opening(text: &str) -> Opening {
-        Opening::of(policy(text).quota().max_burst())
-    }
-
-    fn lines(headers: impl Into<Headers>, stamp_of: &str, standing: KeyStanding) -> Vec<String> {
-        let name = PolicyName::default();
-        let fixed = FixedHeaders::new(&headers.into(), windowed(&name, stamp_of));
+    /// The headers of layers around one another, the innermost first. Each has a limit of 60 a minute of this name.
+    fn put(headers: impl Into<Headers>, name: &PolicyName, standings: &[KeyStanding]) -> HeaderMap {
+        let policy: Policy = "60/m".parse().expect("a policy");
+        let windows = [(name, QuotaWindow::of(&policy))];
+        let fixed = FixedHeaders::new(&headers.into(), windows.into_iter());
+        let opening = Opening::of(policy.quota().max_burst());
         let mut map = HeaderMap::new();
-        fixed.stamp(&name, &opening(stamp_of), standing).put(&mut map);
-        map.iter()
+        for standing in standings {
+            fixed.stamp(name, &opening, *standing).put(&mut map);
+        }
+        map
+    }
+
+    fn lines(headers: impl Into<Headers>, standing: KeyStanding) -> Vec<String> {
+        put(headers, &PolicyName::default(), &[standing])
+            .iter()
             .map(|(name, value)| format!("{name}: {}", value.to_str().expect("ASCII")))
             .collect()
     }
@@ -296,7 +291,7 @@ mod tests {
     #[test]
     fn draft_10_is_written_as_the_draft_has_it() {
         assert_eq!(
-            lines(HeaderStyle::Draft10, "60/m", SPENT_2),
+            lines(HeaderStyle::Draft10, SPENT_2),
             ["ratelimit-policy: \"default\";q=60;w=60", "ratelimit: \"default\";r=58;t=2"]
         );
     }
@@ -304,24 +299,24 @@ mod tests {
     #[test]
     fn draft_07_says_it_all_in_one_field() {
         assert_eq!(
-            lines(HeaderStyle::Draft7, "60/m", SPENT_2),
+            lines(HeaderStyle::Draft7, SPENT_2),
             ["ratelimit: limit=60, remaining=58, reset=2"]
         );
         // The limit has changed since the layer was built.
         let more = KeyStanding { limit: 1_000, remaining: u64::MAX, ..SPENT_2 };
         assert_eq!(
-            lines(HeaderStyle::Draft7, "60/m", more),
+            lines(HeaderStyle::Draft7, more),
             ["ratelimit: limit=1000, remaining=999999999999999, reset=2"]
         );
         // The field is a list of draft 10 or a set of draft 7, not both.
         let both = [HeaderStyle::Draft7, HeaderStyle::Draft10];
-        assert_eq!(lines(both, "60/m", SPENT_2), lines(HeaderStyle::Draft10, "60/m", SPENT_2));
+        assert_eq!(lines(both, SPENT_2), lines(HeaderStyle::Draft10, SPENT_2));
     }
 
     #[test]
     fn draft_06_is_written_as_the_draft_has_it() {
         assert_eq!(
-            lines(HeaderStyle::Draft6, "60/m", SPENT_2),
+            lines(HeaderStyle::Draft6, SPENT_2),
             [
                 "ratelimit-policy: 60;w=60",
                 "ratelimit-limit: 60",
@@ -340,7 +335,7 @@ mod tests {
             ..SPENT_2
         };
         assert_eq!(
-            lines(HeaderStyle::XRateLimit, "60/m", denied),
+            lines(HeaderStyle::XRateLimit, denied),
             [
                 "x-ratelimit-limit: 60",
                 "x-ratelimit-remaining: 0",
@@ -348,17 +343,15 @@ mod tests {
                 "retry-after: 7"
             ]
         );
-        assert_eq!(lines(Headers::NONE, "60/m", denied), ["retry-after: 7"]);
-        assert_eq!(lines(Headers::NONE, "60/m", SPENT_2), [""; 0]);
+        assert_eq!(lines(Headers::NONE, denied), ["retry-after: 7"]);
+        assert_eq!(lines(Headers::NONE, SPENT_2), [""; 0]);
     }
 
     #[test]
     fn the_longest_member_is_told_whole() {
         let full = KeyStanding { remaining: u64::MAX, reset_secs: u64::MAX, ..SPENT_2 };
         let name = PolicyName::new(&"\"".repeat(NAME_MAX)).expect("a name");
-        let fixed = FixedHeaders::new(&HeaderStyle::Draft10.into(), windowed(&name, "60/m"));
-        let mut map = HeaderMap::new();
-        fixed.stamp(&name, &opening("60/m"), full).put(&mut map);
+        let map = put(HeaderStyle::Draft10, &name, &[full]);
         let quoted = format!("\"{}\"", "\\\"".repeat(NAME_MAX));
         let member = map[&RATE_LIMIT].to_str().expect("ASCII");
         assert_eq!(member, format!("{quoted};r={INTEGER_MAX};t={INTEGER_MAX}"));
@@ -367,14 +360,9 @@ mod tests {
 
     #[test]
     fn layers_around_layers_each_tell_their_list_and_the_innermost_its_figures() {
-        let name = PolicyName::default();
-        let headers = Headers::from([HeaderStyle::Draft10, HeaderStyle::XRateLimit]);
-        let fixed = FixedHeaders::new(&headers, windowed(&name, "60/m"));
-        let mut map = HeaderMap::new();
+        let both = [HeaderStyle::Draft10, HeaderStyle::XRateLimit];
         let denied = KeyStanding { remaining: 0, retry_after_secs: NonZeroU64::new(9), ..SPENT_2 };
-        let opening = &opening("60/m");
-        fixed.stamp(&name, opening, denied).put(&mut map);
-        fixed.stamp(&name, opening, SPENT_2).put(&mut map);
+        let map = put(both, &PolicyName::default(), &[denied, SPENT_2]);
         let lists = |name: &HeaderName| {
             map.get_all(name).iter().map(|value| value.to_str().expect("ASCII")).collect::<Vec<_>>()
         };
@@ -391,12 +379,8 @@ mod tests {
 
     #[test]
     fn of_layers_around_layers_the_innermost_says_it_all() {
-        let name = PolicyName::default();
-        let fixed = FixedHeaders::new(&HeaderStyle::Draft7.into(), windowed(&name, "60/m"));
-        let opening = &opening("60/m");
-        let mut map = HeaderMap::new();
-        fixed.stamp(&name, opening, SPENT_2).put(&mut map);
-        fixed.stamp(&name, opening, KeyStanding { remaining: 3, ..SPENT_2 }).put(&mut map);
+        let outer = KeyStanding { remaining: 3, ..SPENT_2 };
+        let map = put(HeaderStyle::Draft7, &PolicyName::default(), &[SPENT_2, outer]);
         let values: Vec<_> = map.get_all(&RATE_LIMIT).iter().collect();
         assert_eq!(values, ["limit=60, remaining=58, reset=2"]);
     }

@@ -15,10 +15,12 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
 use tollgate::{KeyedLimiter, Limiter, ManualClock, Policy};
-use tollgate_tower::RateLimitLayer;
 use tollgate_tower::denials::{Deny, ProblemJson};
+use tollgate_tower::gates::PolicyName;
 use tollgate_tower::keys::{Key, PeerAddress};
+use tollgate_tower::limits::GateLimit;
 use tollgate_tower::services::RateLimit;
+use tollgate_tower::{ClientAddress, Gate, RateLimitLayer};
 use tower::{Layer, Service};
 
 pub(crate) type Answer = Response<Bytes>;
@@ -33,6 +35,15 @@ pub(crate) fn inner() -> Inner {
     tower::service_fn(hello)
 }
 
+/// A handler that answers with this body.
+pub(crate) fn telling<B: Into<Bytes>>(
+    body: impl Fn(&Request<()>) -> B + Clone,
+) -> impl Service<Request<()>, Response = Answer, Error = Infallible, Future = Answered> + Clone {
+    tower::service_fn(move |request: Request<()>| -> Answered {
+        ready(Ok(Response::new(body(&request).into())))
+    })
+}
+
 pub(crate) fn policy(text: &str) -> Policy {
     text.parse().unwrap()
 }
@@ -43,6 +54,15 @@ pub(crate) fn keyed(text: &str, clock: &ManualClock) -> KeyedLimiter<Key> {
 
 pub(crate) fn one(text: &str, clock: &ManualClock) -> Limiter {
     Limiter::builder(policy(text)).clock(clock.clone()).build()
+}
+
+pub(crate) fn named(name: &str) -> PolicyName {
+    PolicyName::new(name).unwrap()
+}
+
+/// A gate that counts each peer.
+pub(crate) fn gate(name: &str, limit: impl GateLimit) -> Gate {
+    Gate::new(limit, ClientAddress::peer()).named(named(name))
 }
 
 /// A request whose connection comes from this address.
