@@ -129,7 +129,8 @@ def never_run(package, texts):
     modules = {path.stem: re.findall(r"^mod (\w+);", text, re.MULTILINE) for path, text in texts.items()}
     compiled = {*programs, *(module for program in programs for module in modules.get(program, ()))}
     for path in texts:
-        if path.suffix == ".rs" and path.stem not in compiled:
+        name = path.parent.name if path.name == "mod.rs" else path.stem
+        if path.suffix == ".rs" and name not in compiled:
             yield f"{path}: no program in {package / 'Cargo.toml'} has it as a module"
 
 
@@ -155,14 +156,15 @@ def main():
     for manifest in [Path("Cargo.toml"), *Path("crates").glob("*/Cargo.toml")]:
         if "\nautotests = false" in manifest.read_text():
             package = manifest.parent
-            test_texts[package] = {path: path.read_text() for path in [manifest, *package.glob("tests/*.rs")]}
+            test_texts[package] = {path: path.read_text() for path in [manifest, *package.glob("tests/*.rs"), *package.glob("tests/*/mod.rs")]}
     if "--control" in sys.argv:
         files[Path("src/one.rs")] = "use crate::other::B;\nfn f() { x.load(Ordering::Relaxed); }\n"
         files[Path("src/other.rs")] = "use super::one::A;\n"
         package = Path("crates/rules")
         test_texts[package][package / "tests/forgotten.rs"] = ""
+        test_texts[package][package / "tests/forgotten_too/mod.rs"] = ""
         found = list(complaints(files, 6001, test_texts))
-        assert len(found) == 4, found
+        assert len(found) == 5, found
         return
     found = list(complaints(files, readme_bytes, test_texts))
     print("\n".join(found) or f"{len(files)} files: no circle, a reason beside each ordering, a README of {readme_bytes} bytes")

@@ -61,7 +61,7 @@ void *mmap(void *start, size_t size, int protection, int flags, int file, off_t 
 
 int munmap(void *start, size_t size) {
   pthread_mutex_lock(&lock);
-  int is_kept = take(in_use, start, size) && put(kept, start, size);
+  int is_kept = start && take(in_use, start, size) && put(kept, start, size);
   pthread_mutex_unlock(&lock);
   return is_kept ? 0 : (int)syscall(SYS_munmap, start, size);
 }

@@ -163,6 +163,10 @@ fn every_slip_is_named_with_what_would_be_right() {
             "sliding-log 100/m burst 100",
             "a sliding log admits its whole count of 100 at once and takes no burst of 100; leave the burst out, or use gcra",
         ),
+        (
+            "sliding-log 100/m burst 20",
+            "a sliding log admits its whole count of 100 at once and takes no burst of 20; leave the burst out, or use gcra",
+        ),
         ("sliding-log 100/m strict", "sliding-log has no option \"strict\"; it takes none"),
         (
             "sliding-log 100/m penalty 10m after 3",
@@ -309,7 +313,7 @@ fn every_slip_is_named_with_what_would_be_right() {
 }
 
 #[test]
-fn a_number_or_period_that_is_not_understood_is_told_with_what_would_be() {
+fn a_number_or_period_that_is_not_understood_is_told_with_what_to_write() {
     let number = "write a number in digits, as in 10000, 10_000 or 10k";
     let period = "write a number and one of ns us ms s m h d w, as in 250ms, 10s, 15m, 3h or d";
     for (text, found, accepted) in [

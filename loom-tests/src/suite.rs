@@ -261,7 +261,8 @@ fn explore_all(jobs: Vec<ModelRun>, workers: usize, fail_fast: bool) -> Vec<Mode
 }
 
 /// Explores in a separate process. Loom maps memory for the stack of each thread in each execution, and explorations in
-/// the same process wait for each other meanwhile. Two at the same time took as long as one after the other.
+/// the same process wait for each other meanwhile, unless `keep_stacks.c` is loaded. Two at the same time took as long as
+/// one after the other.
 fn explore(job: &ModelRun) -> ModelReport {
     let start = Instant::now();
     let (executions, failure) = match explored_apart(job) {

@@ -226,10 +226,10 @@ pub fn key_in(table: &ModelTable, shards: [usize; 2], nth: usize) -> ModelKey {
     keys_in(|key| table.shards_of(key), shards, nth)
 }
 
-/// The `nth` key, counted from 1, for which `shards_of` returns these shards.
+/// The `nth` key, counted from 1, of four keys for which `shards_of` returns these shards.
 ///
 /// # Panics
-/// Panics if there are no such shards.
+/// Panics if there are no such shards, or if `nth` is above 4.
 #[must_use]
 pub fn keys_in(
     shards_of: impl Fn(&ModelKey) -> [usize; 2],

@@ -185,6 +185,7 @@ mod tests {
         let split = |line: &str| -> Vec<OsString> { line.split(' ').map(Into::into).collect() };
         for (given, read, unread) in [
             ("/bin/ratelimit", "/bin/ratelimit serve", ""),
+            ("ratelimit --version", "ratelimit --version", ""),
             ("ratelimit --a=b health", "ratelimit serve", "--a=b health"),
             ("ratelimit serve --rules x", "ratelimit serve", "--rules x"),
             ("ratelimit health [::1]:80", "ratelimit health [::1]:80", ""),

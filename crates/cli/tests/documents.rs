@@ -1,5 +1,5 @@
 //! The pages of the repository: the files that they name exist, and the commands that they show run. (Services and
-//! their answers are in `transcripts.rs`. Rust snippets are compiled and run as doctests. `.ci/book` looks whether links
+//! their answers are in `transcripts.rs` and `packaging/minutes`. Rust snippets are compiled and run as doctests. `.ci/book` looks whether links
 //! lead somewhere, and whether the index lists every page.)
 
 use std::collections::BTreeSet;

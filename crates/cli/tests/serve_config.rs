@@ -359,6 +359,20 @@ fn a_bad_file_or_variable_is_refused_with_its_place_and_what_is_accepted() {
 }
 
 #[test]
+fn a_variable_that_is_no_setting_is_a_warning_and_those_of_kubernetes_are_none() {
+    let environment = [
+        ("TOLLGATE_LOGLEVEL", "warn"),
+        ("TOLLGATE_SERVICE_HOST", "10.0.0.1"),
+        ("TOLLGATE_PORT", "tcp://a:1"),
+    ];
+    let (serving, begun) = serve("", &[], &environment);
+    let expected = "TOLLGATE_LOGLEVEL is set and is no setting; did you mean TOLLGATE_LOG_LEVEL?";
+    assert!(begun[0].contains(" WARN ") && begun[0].ends_with(expected), "{begun:?}");
+    let more = begun[1..].iter().filter(|line| line.contains("is no setting")).count();
+    assert_eq!((more, serving.ask("GET /healthcheck", "").0), (0, 200));
+}
+
+#[test]
 fn a_host_name_is_listened_on_at_its_first_address_and_one_that_is_unknown_is_refused() {
     let (serving, begun) = serve("", &["--http", "localhost:0"], &[]);
     assert!(serving.http.ip().is_loopback(), "{begun:?}");

@@ -12,6 +12,7 @@ fn models(policy: Policy) -> Vec<Oracle> {
     if policy.algorithm() != Algorithm::Gcra {
         return vec![fineness.model(policy, Plant::Nothing)];
     }
+    // A coarse tick, and the finest that a word has.
     let ticks = [12, fineness.tick].map(|tick| TimeFineness { tick, ..fineness });
     let mut models = ticks.map(|fineness| fineness.model(policy, Plant::Nothing)).to_vec();
     if policy.at_limit() == AtLimit::default() {

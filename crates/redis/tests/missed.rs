@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_millis(1_050);
 const MISSES: u64 = 5;
 
 /// The units that one node admits when the store answers every second request too late.
-async fn of_a_node(server_port: u16, mode: Mode, on_error: OnError) -> u64 {
+async fn admitted_by_a_node(server_port: u16, mode: Mode, on_error: OnError) -> u64 {
     let proxy = Proxy::start(server_port).await;
     let store = Store::with(&proxy.address(), DEADLINE, "test").unwrap();
     store.ready().await;
@@ -62,7 +62,7 @@ async fn all_admitted(mode: Mode, on_error: OnError) -> u64 {
     let mut sum = admitted(&direct, "key", 20).await;
     assert_eq!(sum, 9, "{mode:?}");
     let nodes: Vec<_> =
-        (0..NODES).map(|_| tokio::spawn(of_a_node(server.port, mode, on_error))).collect();
+        (0..NODES).map(|_| tokio::spawn(admitted_by_a_node(server.port, mode, on_error))).collect();
     for node in nodes {
         sum += node.await.unwrap();
     }

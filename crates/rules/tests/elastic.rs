@@ -31,7 +31,7 @@ impl World {
     /// Whether the request is admitted, and whether its units are borrowed.
     #[track_caller]
     fn asks(&self, key: &str) -> (bool, bool) {
-        told(&self.decide(&[key], 1, Purpose::Check))
+        told(&self.decide_in_shop(&[key], 1, Purpose::Check))
     }
 
     /// The units that the pool would lend now, the units that it has lent, and the number of reports that have expired.
@@ -97,11 +97,11 @@ fn a_loan_goes_back_where_a_second_limit_has_none() {
         ("both", stacked),
         ("hard", "rate_limit: {unit: hour, requests_per_unit: 1}"),
     ]);
-    assert!(world.decide(&["one", "two", "both", "hard"], 1, Purpose::Check).is_allowed());
+    assert!(world.decide_in_shop(&["one", "two", "both", "hard"], 1, Purpose::Check).is_allowed());
     // Only one unit is left to borrow, and two limits of the request would borrow it.
     world.report(0.125);
     for keys in [&["one", "two"][..], &["both"], &["both", "one"]] {
-        let denied = world.decide(keys, 1, Purpose::Check);
+        let denied = world.decide_in_shop(keys, 1, Purpose::Check);
         assert_eq!(told(&denied), DENIED, "{keys:?}");
         assert_eq!(world.pool()[0], 1, "{keys:?}");
         // The window of the hour is over in an hour, and that of the day in a day.
@@ -110,7 +110,7 @@ fn a_loan_goes_back_where_a_second_limit_has_none() {
     }
     // If another limit of the request cannot borrow, it denies before anything is lent.
     let lent = world.pool()[1];
-    assert_eq!(told(&world.decide(&["one", "hard"], 1, Purpose::Check)), DENIED);
+    assert_eq!(told(&world.decide_in_shop(&["one", "hard"], 1, Purpose::Check)), DENIED);
     assert_eq!(world.pool(), [1, lent, 0]);
     assert_eq!([world.asks("one"), world.asks("one")], [BORROWED, DENIED]);
 }
@@ -119,19 +119,19 @@ fn a_loan_goes_back_where_a_second_limit_has_none() {
 fn a_limit_that_is_charged_itself_gets_that_back_where_another_has_no_loan() {
     let bucket = "rate_limit: {unit: hour, requests_per_unit: 5, mode: elastic}";
     let world = world(&[("one", bucket), ("two", HOURLY), ("three", HOURLY)]);
-    assert!(world.decide(&["two", "three"], 1, Purpose::Check).is_allowed());
+    assert!(world.decide_in_shop(&["two", "three"], 1, Purpose::Check).is_allowed());
     world.report(0.125);
-    assert_eq!(told(&world.decide(&["one", "two", "three"], 1, Purpose::Check)), DENIED);
-    assert_eq!(world.decide(&["one"], 0, Purpose::Peek).statuses()[0].remaining, 5);
-    assert_eq!(told(&world.decide(&["one", "two"], 1, Purpose::Check)), BORROWED);
-    assert_eq!(world.decide(&["one"], 0, Purpose::Peek).statuses()[0].remaining, 4);
+    assert_eq!(told(&world.decide_in_shop(&["one", "two", "three"], 1, Purpose::Check)), DENIED);
+    assert_eq!(world.decide_in_shop(&["one"], 0, Purpose::Peek).statuses()[0].remaining, 5);
+    assert_eq!(told(&world.decide_in_shop(&["one", "two"], 1, Purpose::Check)), BORROWED);
+    assert_eq!(world.decide_in_shop(&["one"], 0, Purpose::Peek).statuses()[0].remaining, 4);
 }
 
 #[test]
 fn a_receipt_gives_a_loan_back_in_part_or_whole() {
     let world = world(&[("user", "rate_limit: {unit: hour, requests_per_unit: 3, mode: elastic}")]);
     world.report(1.0);
-    let reserve = || world.decide(&["user"], 3, Purpose::Reserve { max_wait: None });
+    let reserve = || world.decide_in_shop(&["user"], 3, Purpose::Reserve { max_wait: None });
     assert_eq!(told(&reserve()), OWN);
     let receipts = [(); 2].map(|()| reserve().take_receipt().expect("a receipt"));
     assert_eq!(world.pool()[0], 2);
@@ -143,7 +143,7 @@ fn a_receipt_gives_a_loan_back_in_part_or_whole() {
     // A limit that borrows gives no places, even if the caller is ready to wait.
     let wait = Some(Duration::from_secs(36_000));
     let [lent, lent_too, denied] =
-        [(); 3].map(|()| world.decide(&["user"], 3, Purpose::Reserve { max_wait: wait }));
+        [(); 3].map(|()| world.decide_in_shop(&["user"], 3, Purpose::Reserve { max_wait: wait }));
     assert_eq!([&lent, &lent_too, &denied].map(told), [BORROWED, BORROWED, DENIED]);
     assert_eq!(lent.wait(), Duration::ZERO);
 }
@@ -153,13 +153,13 @@ fn a_peek_tells_what_a_check_would_do_and_takes_nothing() {
     let world = world(&[("user", HOURLY)]);
     world.report(0.125);
     for expected in [OWN, BORROWED, DENIED] {
-        assert_eq!(told(&world.decide(&["user"], 1, Purpose::Peek)), expected);
-        assert_eq!(told(&world.decide(&["user"], 1, Purpose::CheckNow)), expected);
+        assert_eq!(told(&world.decide_in_shop(&["user"], 1, Purpose::Peek)), expected);
+        assert_eq!(told(&world.decide_in_shop(&["user"], 1, Purpose::CheckNow)), expected);
     }
     assert_eq!(world.counts("user").borrowed, 1);
     // `Purpose::Charge` puts the limit into debt, and borrows nothing.
     world.report(1.0);
-    assert_eq!(told(&world.decide(&["user"], 1, Purpose::Charge)), OWN);
+    assert_eq!(told(&world.decide_in_shop(&["user"], 1, Purpose::Charge)), OWN);
     assert_eq!(world.pool()[1], 1);
 }
 
@@ -167,8 +167,8 @@ fn a_peek_tells_what_a_check_would_do_and_takes_nothing() {
 fn what_never_fits_and_a_cost_of_nothing_are_not_lent() {
     let world = world(&[("user", HOURLY)]);
     world.report(1.0);
-    assert_eq!(told(&world.decide(&["user"], 2, Purpose::Check)), DENIED);
-    assert_eq!(told(&world.decide(&["user"], 0, Purpose::Check)), OWN);
+    assert_eq!(told(&world.decide_in_shop(&["user"], 2, Purpose::Check)), DENIED);
+    assert_eq!(told(&world.decide_in_shop(&["user"], 0, Purpose::Check)), OWN);
     assert_eq!(world.pool(), [8, 0, 0]);
 }
 
@@ -182,7 +182,7 @@ fn a_rule_in_shadow_mode_says_what_it_would_borrow_and_leaves_it_to_others() {
     assert_eq!((world.pool(), world.counts("trial").borrowed), ([1, 0, 0], 2));
     assert_eq!([(); 3].map(|()| world.asks("user")), [OWN, BORROWED, DENIED]);
     // Nothing is left that the rule in shadow mode could borrow. It still lets the request pass.
-    let answer = world.decide(&["trial"], 1, Purpose::Check);
+    let answer = world.decide_in_shop(&["trial"], 1, Purpose::Check);
     assert_eq!((told(&answer), answer.statuses()[0].is_over), (OWN, true));
 }
 
@@ -191,7 +191,7 @@ fn a_rule_in_quota_mode_that_can_borrow_has_room() {
     let quota = |limit: &str| format!("quota_mode: true, {limit}");
     let [elastic, hard] = [quota(HOURLY), quota("rate_limit: {unit: hour, requests_per_unit: 1}")];
     let world = world(&[("elastic", &elastic), ("hard", &hard)]);
-    let ask = || told(&world.decide(&["elastic", "hard"], 1, Purpose::Check));
+    let ask = || told(&world.decide_in_shop(&["elastic", "hard"], 1, Purpose::Check));
     assert_eq!([ask(), ask()], [OWN, DENIED]);
     world.report(0.25);
     assert_eq!([ask(), ask(), ask()], [BORROWED, BORROWED, DENIED]);
@@ -203,7 +203,7 @@ fn under_compat_each_descriptor_borrows_by_itself() {
     let hard = "rate_limit: {unit: hour, requests_per_unit: 1}";
     let world = World::with(&text(POOL, &[("elastic", HOURLY), ("hard", hard)]), compat_is(true));
     world.report(1.0);
-    let ask = || world.decide(&["elastic", "hard"], 1, Purpose::Check);
+    let ask = || world.decide_in_shop(&["elastic", "hard"], 1, Purpose::Check);
     assert_eq!(told(&ask()), OWN);
     let denied = ask();
     assert!(!denied.is_allowed());

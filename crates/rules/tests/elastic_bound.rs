@@ -40,7 +40,7 @@ descriptors:
         let keys = [&["user"][..], &["user", "second"], &["user", "second", "hard"]];
         let cost = 1 + below(3);
         let keys = keys[usize::try_from(below(3)).expect("one of three")];
-        let answer = world.decide(keys, cost, Purpose::Check);
+        let answer = world.decide_in_shop(keys, cost, Purpose::Check);
         let is_borrowed = answer.statuses()[0].is_borrowed;
         assert!(!is_borrowed || now_ms < until_ms, "borrowed on stale news");
         if answer.is_allowed() {

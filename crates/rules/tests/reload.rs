@@ -27,6 +27,10 @@ fn row_105_a_bad_file_leaves_the_rules_and_what_was_spent() {
     let world = World::new(&rules(5, ""));
     let left = || over_and_left(&world.check("reload", &[&[("user", "x")]]))[0];
     assert_eq!(left(), (false, 4));
+    let whole = rules(5, BLOCK);
+    for end in 1..whole.len() {
+        let _ = world.load(&whole[..end]); // some of these are rules; none may panic
+    }
     assert!(world.load("domain: ''").is_err());
     let status = world.maker.cache().status();
     assert!(status.refused_loads > 0 && status.errors.len() == 1);

@@ -76,6 +76,17 @@ fn a_changed_rate_counts_from_the_reload_on() {
 }
 
 #[test]
+fn another_algorithm_takes_over_what_was_used() {
+    let world = World::new(&one("unit: minute, requests_per_unit: 10"));
+    assert_eq!(spend(&world, 4), (false, 6));
+    let gcra = one("unit: minute, requests_per_unit: 10, algorithm: gcra");
+    let (texts, _) = reload(&world, &gcra);
+    assert_eq!(world.counts("user").total(), 4);
+    assert_eq!(texts, ["d.user: fixed-window 10/m is now gcra 10/m; what was spent stays spent"]);
+    assert_eq!(left(&world), 6);
+}
+
+#[test]
 fn stacked_limits_find_themselves_by_their_windows() {
     let world = World::new(&stacked(&[
         "unit: hour, requests_per_unit: 5",

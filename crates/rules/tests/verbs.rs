@@ -28,7 +28,7 @@ fn told(answer: &Answer) -> (bool, u128) {
 /// Makes a request of one unit of each of these keys. Returns whether it is admitted, and its wait in milliseconds.
 #[track_caller]
 fn check(world: &World, keys: &[&str]) -> (bool, u128) {
-    told(&world.decide(keys, 1, Purpose::Check))
+    told(&world.decide_in_shop(keys, 1, Purpose::Check))
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn fifty_places_are_given_in_order_and_the_next_is_denied() {
     let expected = (0..51).map(|place| (true, 200 * place)).chain([(false, 0)]);
     assert_eq!(waits, expected.collect::<Vec<_>>());
     // `retry_after` of a denial is the time until a request would be admitted at once.
-    let denied = world.decide(&["user"], 1, Purpose::Check);
+    let denied = world.decide_in_shop(&["user"], 1, Purpose::Check);
     assert_eq!(denied.retry_after(), Some(Duration::from_millis(10_200)));
     world.clock.advance(Duration::from_millis(200));
     assert_eq!(check(&world, &["user"]), (true, 10_000));
@@ -58,19 +58,22 @@ fn a_question_tells_the_wait_and_takes_no_place() {
     let world = world(&[("user", QUEUE)]);
     for place in 0..51 {
         for _ in 0..2 {
-            assert_eq!(told(&world.decide(&["user"], 1, Purpose::Peek)), (true, 200 * place));
+            assert_eq!(
+                told(&world.decide_in_shop(&["user"], 1, Purpose::Peek)),
+                (true, 200 * place)
+            );
         }
-        world.decide(&["user"], 1, Purpose::Check);
+        world.decide_in_shop(&["user"], 1, Purpose::Check);
     }
-    assert_eq!(told(&world.decide(&["user"], 1, Purpose::Peek)), (false, 0));
+    assert_eq!(told(&world.decide_in_shop(&["user"], 1, Purpose::Peek)), (false, 0));
 }
 
 #[test]
 fn a_cost_above_the_burst_waits_until_what_is_owed_is_the_burst() {
     let world = world(&[("user", QUEUE)]);
-    world.decide(&["user"], 2, Purpose::Check);
-    let asked = told(&world.decide(&["user"], 3, Purpose::Peek));
-    assert_eq!(asked, told(&world.decide(&["user"], 3, Purpose::Check)));
+    world.decide_in_shop(&["user"], 2, Purpose::Check);
+    let asked = told(&world.decide_in_shop(&["user"], 3, Purpose::Peek));
+    assert_eq!(asked, told(&world.decide_in_shop(&["user"], 3, Purpose::Check)));
     // Costs of two and three are charged. The burst is one unit, so the request waits for the other four, 200 ms each.
     assert_eq!(asked, (true, 800));
 }
@@ -78,8 +81,8 @@ fn a_cost_above_the_burst_waits_until_what_is_owed_is_the_burst() {
 #[test]
 fn a_request_that_cannot_wait_is_denied_and_takes_no_place() {
     let world = world(&[("user", QUEUE)]);
-    assert_eq!(told(&world.decide(&["user"], 1, Purpose::CheckNow)), (true, 0));
-    let denied = world.decide(&["user"], 1, Purpose::CheckNow);
+    assert_eq!(told(&world.decide_in_shop(&["user"], 1, Purpose::CheckNow)), (true, 0));
+    let denied = world.decide_in_shop(&["user"], 1, Purpose::CheckNow);
     assert_eq!(
         (told(&denied), denied.retry_after()),
         ((false, 0), Some(Duration::from_millis(200)))
@@ -90,7 +93,8 @@ fn a_request_that_cannot_wait_is_denied_and_takes_no_place() {
 #[test]
 fn a_caller_that_gives_up_gives_its_place_back_unless_another_stands_behind_it() {
     let world = world(&[("user", QUEUE)]);
-    let mut reserved: Vec<Answer> = (0..3).map(|_| world.decide(&["user"], 1, RESERVE)).collect();
+    let mut reserved: Vec<Answer> =
+        (0..3).map(|_| world.decide_in_shop(&["user"], 1, RESERVE)).collect();
     assert_eq!(
         reserved.iter().map(|answer| answer.wait().as_millis()).collect::<Vec<_>>(),
         [0, 200, 400]
@@ -112,7 +116,7 @@ fn the_longest_wait_counts_and_all_give_a_place_or_none() {
     assert_eq!(check(&world, &both), (true, 0));
     assert_eq!(check(&world, &both), (true, 1_000));
     assert_eq!(check(&world, &both), (true, 2_000));
-    let denied = world.decide(&both, 1, Purpose::Check);
+    let denied = world.decide_in_shop(&both, 1, Purpose::Check);
     assert_eq!(told(&denied), (false, 0));
     assert_eq!(
         denied.statuses().iter().map(|status| status.is_over).collect::<Vec<_>>(),
@@ -121,17 +125,17 @@ fn the_longest_wait_counts_and_all_give_a_place_or_none() {
     // The limit that had a place has taken it back: the next request gets the fourth place.
     assert_eq!(check(&world, &["user"]), (true, 600));
     // A window that had room has kept no charge either.
-    assert!(!world.decide(&["hour", "all"], 1, Purpose::Check).is_allowed());
-    assert_eq!(world.decide(&["hour"], 0, Purpose::Peek).statuses()[0].remaining, 3);
+    assert!(!world.decide_in_shop(&["hour", "all"], 1, Purpose::Check).is_allowed());
+    assert_eq!(world.decide_in_shop(&["hour"], 0, Purpose::Peek).statuses()[0].remaining, 3);
 }
 
 #[test]
 fn a_window_that_denies_takes_no_place_of_a_queue() {
     let world = world(&[("user", QUEUE), ("hour", HOURLY)]);
     for _ in 0..3 {
-        assert!(world.decide(&["hour"], 1, Purpose::Check).is_allowed());
+        assert!(world.decide_in_shop(&["hour"], 1, Purpose::Check).is_allowed());
     }
-    assert!(!world.decide(&["user", "hour"], 1, Purpose::Check).is_allowed());
+    assert!(!world.decide_in_shop(&["user", "hour"], 1, Purpose::Check).is_allowed());
     assert_eq!(check(&world, &["user"]), (true, 0));
 }
 
@@ -142,29 +146,29 @@ fn stacked_limits_queue_together() {
     let world = world(&[("user", stacked)]);
     let waits = [(); 4].map(|()| check(&world, &["user"]));
     assert_eq!(waits, [(true, 0), (true, 200), (true, 400), (false, 0)]);
-    assert_eq!(told(&world.decide(&["user"], 1, RESERVE)), (false, 0));
+    assert_eq!(told(&world.decide_in_shop(&["user"], 1, RESERVE)), (false, 0));
 }
 
 #[test]
 fn what_was_reserved_is_given_back_to_every_limit() {
     let world = world(&[("user", QUEUE), ("hour", HOURLY)]);
-    let mut answer = world.decide(&["user", "hour"], 1, RESERVE);
-    assert_eq!(world.decide(&["hour"], 0, Purpose::Peek).statuses()[0].remaining, 2);
+    let mut answer = world.decide_in_shop(&["user", "hour"], 1, RESERVE);
+    assert_eq!(world.decide_in_shop(&["hour"], 0, Purpose::Peek).statuses()[0].remaining, 2);
     assert!(answer.take_receipt().unwrap().cancel());
-    assert_eq!(world.decide(&["hour"], 0, Purpose::Peek).statuses()[0].remaining, 3);
+    assert_eq!(world.decide_in_shop(&["hour"], 0, Purpose::Peek).statuses()[0].remaining, 3);
     assert_eq!(check(&world, &["user"]), (true, 0));
 }
 
 #[test]
 fn a_refund_gives_back_what_was_not_used_and_not_what_is_over() {
     let world = world(&[("hour", "rate_limit: {unit: hour, requests_per_unit: 10}")]);
-    let left = || world.decide(&["hour"], 0, Purpose::Peek).statuses()[0].remaining;
-    let receipt = |cost| world.decide(&["hour"], cost, RESERVE).take_receipt().unwrap();
+    let left = || world.decide_in_shop(&["hour"], 0, Purpose::Peek).statuses()[0].remaining;
+    let receipt = |cost| world.decide_in_shop(&["hour"], cost, RESERVE).take_receipt().unwrap();
     let (eight, one) = (receipt(8), receipt(1));
     assert_eq!((left(), eight.refund(5), left()), (1, 5, 6));
     assert_eq!((receipt(0).refund(9), left()), (0, 6));
     world.clock.advance(Duration::from_secs(3_600));
-    assert!(world.decide(&["hour"], 2, Purpose::Check).is_allowed());
+    assert!(world.decide_in_shop(&["hour"], 2, Purpose::Check).is_allowed());
     assert_eq!((one.refund(1), left()), (0, 8));
 }
 
@@ -173,10 +177,11 @@ fn a_callers_own_wait_makes_a_queue_of_a_limit_that_has_none() {
     let rule = "rate_limit: {unit: second, requests_per_unit: 5, algorithm: gcra, burst: 2}";
     let world = world(&[("user", rule), ("hour", HOURLY)]);
     let within = |ms| Purpose::Reserve { max_wait: Some(Duration::from_millis(ms)) };
-    let waits = [0, 0, 200, 200].map(|ms| told(&world.decide(&["user"], 1, within(ms))));
+    let waits = [0, 0, 200, 200].map(|ms| told(&world.decide_in_shop(&["user"], 1, within(ms))));
     assert_eq!(waits, [(true, 0), (true, 0), (true, 200), (false, 0)]);
     // A window gives no places: it admits a request at once or denies it.
-    let hours = [1, 1, 1, 1].map(|cost| told(&world.decide(&["hour"], cost, within(9_000))));
+    let hours =
+        [1, 1, 1, 1].map(|cost| told(&world.decide_in_shop(&["hour"], cost, within(9_000))));
     assert_eq!(hours, [(true, 0), (true, 0), (true, 0), (false, 0)]);
 }
 
@@ -188,14 +193,14 @@ fn a_charge_goes_into_debt_in_every_limit_and_is_never_denied() {
         ("hour", HOURLY),
         ("none", "rate_limit: {unit: hour, requests_per_unit: 0}"),
     ]);
-    let answer = world.decide(&["user", "hour", "none", "unknown"], 15, Purpose::Charge);
+    let answer = world.decide_in_shop(&["user", "hour", "none", "unknown"], 15, Purpose::Charge);
     let uncharged: Vec<u64> = answer.statuses().iter().map(|status| status.uncharged).collect();
     // A window is charged no more than its limit, and a limit of 0 is charged nothing.
     assert_eq!((answer.is_allowed(), uncharged), (true, vec![0, 12, 15, 0]));
-    let denied = world.decide(&["user"], 1, Purpose::Check);
+    let denied = world.decide_in_shop(&["user"], 1, Purpose::Check);
     assert_eq!((denied.is_allowed(), denied.retry_after()), (false, Some(Duration::from_secs(6))));
     assert_eq!(
-        world.decide(&["user"], 1, Purpose::Charge).statuses()[0].retry_after,
+        world.decide_in_shop(&["user"], 1, Purpose::Charge).statuses()[0].retry_after,
         Some(Duration::from_secs(7))
     );
 }
@@ -206,11 +211,11 @@ fn a_rule_in_shadow_mode_gives_places_and_nothing_waits_for_them() {
     for _ in 0..60 {
         assert_eq!(check(&world, &["user"]), (true, 0));
     }
-    let answer = world.decide(&["user", "hour"], 1, Purpose::Check);
+    let answer = world.decide_in_shop(&["user", "hour"], 1, Purpose::Check);
     assert_eq!(told(&answer), (true, 0));
     assert!(answer.statuses()[0].is_over, "its places are taken");
     // The word has no room for more than the queue holds, so the charge is not remembered.
-    assert_eq!(world.decide(&["user"], 9, Purpose::Charge).statuses()[0].uncharged, 9);
+    assert_eq!(world.decide_in_shop(&["user"], 9, Purpose::Charge).statuses()[0].uncharged, 9);
 }
 
 #[test]
@@ -271,8 +276,8 @@ fn under_a_race_no_limit_admits_more_and_no_place_is_given_twice() {
             let threads: Vec<_> = (0..4)
                 .map(|_| {
                     scope.spawn(|| {
-                        let asked =
-                            (0..20).map(|_| world.decide(&["user", "all", "hour"], 1, RESERVE));
+                        let asked = (0..20)
+                            .map(|_| world.decide_in_shop(&["user", "all", "hour"], 1, RESERVE));
                         let admitted = asked.filter(Answer::is_allowed);
                         let waits = |answer: Answer| [0, 1].map(|n| answer.statuses()[n].wait);
                         admitted.map(waits).collect::<Vec<_>>()
@@ -291,7 +296,7 @@ fn under_a_race_no_limit_admits_more_and_no_place_is_given_twice() {
             );
         }
         assert!(given <= 25, "round {round}: {given} of 25 places");
-        let left = world.decide(&["hour"], 0, Purpose::Peek).statuses()[0].remaining;
+        let left = world.decide_in_shop(&["hour"], 0, Purpose::Peek).statuses()[0].remaining;
         assert!(left <= 40 - given as u64, "round {round}: {left} left after {given}");
     }
 }

@@ -1,4 +1,4 @@
-//! Tests a layer around a client, whose response bodies no other code can make; and the report of each denial.
+//! Tests a layer around a client, whose response bodies no other code can make; nested layers; and the report of each denial.
 
 use std::fmt;
 use std::future::{Ready, ready};
@@ -96,6 +96,18 @@ fn a_client_of_hyper_can_stand_behind_a_layer() {
     });
     let layer = RateLimitLayer::new(Limiter::new(tollgate::Quota::per_second(9)), Everyone);
     is_service(&layer.denying_by_error().layer(client));
+}
+
+#[test]
+fn a_layer_around_a_layer_tells_its_policy_under_a_name_of_its_own() {
+    let clock = ManualClock::new();
+    let outer = RateLimitLayer::new(one("100/m", &clock), Everyone).headers(HeaderStyle::Draft10);
+    let inner = RateLimitLayer::new(one("2/m", &clock), Everyone).headers(HeaderStyle::Draft10);
+    let mut service = outer.layer(served(&inner));
+    let answer = ask(&mut service, Request::new(()));
+    let lists = |name| answer.headers().get_all(name).iter().collect::<Vec<_>>();
+    assert_eq!(lists("ratelimit-policy"), ["\"default\";q=2;w=60", "\"default-2\";q=100;w=60"]);
+    assert_eq!(lists("ratelimit"), ["\"default\";r=1;t=30", "\"default-2\";r=99;t=1"]);
 }
 
 #[test]

@@ -116,7 +116,9 @@ fn a_certificate_that_is_renewed_is_used_without_a_restart() {
     assert_eq!(world.statuses(1, "/", ALICE), [500]);
     write(&world.scratch, "service", &second.issue());
     world.service().signal("HUP");
-    crate::processes::until("the new certificate", || world.ask("/", &["x-user: bob"]).status == 200);
+    crate::processes::until("the new certificate", || {
+        world.ask("/", &["x-user: bob"]).status == 200
+    });
     assert_eq!(world.statuses(3, "/", ALICE), [200, 200, 429]);
 }
 

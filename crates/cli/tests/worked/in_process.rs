@@ -1,4 +1,4 @@
-//! The middleware and the rules, on clocks that the test moves.
+//! The library, the middleware and the rules, on clocks that the test moves.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
-use tollgate::{Limiter, ManualClock, Policy, Timestamp};
+use tollgate::{Claim, Entry, KeyedLimiter, Limiter, ManualClock, Policy, Timestamp, check_all};
 use tollgate_oracle::WorkedExample;
 use tollgate_rules::{DecisionMaker, Descriptor, RuleCache, RuleSettings, RuleText};
 use tollgate_tower::gates::{Cost, PolicyName};
@@ -23,6 +23,49 @@ fn policy(text: &str) -> Policy {
 
 pub(crate) fn letter(is_admitted: bool) -> char {
     if is_admitted { 'A' } else { 'D' }
+}
+
+/// Decides each request at its time.
+fn at_times(
+    example: &WorkedExample,
+    clock: &ManualClock,
+    mut is_admitted: impl FnMut(u64) -> bool,
+) -> String {
+    let decide = |(now_ns, cost)| {
+        clock.set(Timestamp::from_nanos(now_ns));
+        letter(is_admitted(cost))
+    };
+    example.asked().into_iter().map(decide).collect()
+}
+
+/// Decides by a check, or by a turn if the limit has a queue. Several limits are charged together.
+fn is_admitted(entries: &[Entry<'_>], waits: bool, cost: u64) -> bool {
+    match entries {
+        [entry] if waits => entry.reserve(cost, Duration::MAX).is_ok(),
+        [entry] => entry.check_n(cost).is_allowed(),
+        entries => {
+            let mut claims: Vec<Claim<'_>> = entries.iter().map(|entry| entry.cost(cost)).collect();
+            check_all(&mut claims).is_allowed()
+        }
+    }
+}
+
+pub(crate) fn one(example: &WorkedExample, policies: &[&str]) -> String {
+    let clock = ManualClock::new();
+    let limiter = |text: &&str| Limiter::builder(policy(text)).clock(clock.clone()).build();
+    let limiters: Vec<_> = policies.iter().map(limiter).collect();
+    let entries: Vec<_> = limiters.iter().map(Limiter::entry).collect();
+    at_times(example, &clock, |cost| is_admitted(&entries, example.waits(), cost))
+}
+
+pub(crate) fn keyed(example: &WorkedExample, policies: &[&str]) -> String {
+    let clock = ManualClock::new();
+    let limiter = |text: &&str| {
+        KeyedLimiter::<str>::builder(policy(text)).clock(clock.clone()).build(100).unwrap()
+    };
+    let limiters: Vec<_> = policies.iter().map(limiter).collect();
+    let entries: Vec<_> = limiters.iter().map(|limiter| limiter.entry("a")).collect();
+    at_times(example, &clock, |cost| is_admitted(&entries, example.waits(), cost))
 }
 
 /// Asks a middleware with a gate for each policy; a request says in a header what it costs.
@@ -42,16 +85,14 @@ pub(crate) fn middleware(example: &WorkedExample, policies: &[&str]) -> String {
         if example.waits() { gate.delay(Duration::MAX, |_| ready(())) } else { gate }
     });
     let service = RateLimitLayer::all(gates).unwrap().layer(tower::service_fn(served));
-    let decide = |(now_ns, cost): (u64, u64)| {
-        clock.set(Timestamp::from_nanos(now_ns));
+    at_times(example, &clock, |cost| {
         let request = Request::builder().header("cost", cost).body(()).unwrap();
         let call = std::pin::pin!(service.clone().oneshot(request));
         match call.poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(answer) => letter(answer.unwrap().status().is_success()),
+            Poll::Ready(answer) => answer.unwrap().status().is_success(),
             Poll::Pending => panic!("it waits"),
         }
-    };
-    example.asked().into_iter().map(decide).collect()
+    })
 }
 
 /// Returns a rule file with a rule for each policy, whose key is `p` and the policy's number.

@@ -1,6 +1,5 @@
-//! The textbooks' examples of `crates/oracle/src/worked.txt`, decided at every layer above the library, whose own tests
-//! decide the same table (`tests/worked_examples.rs`). Each layer is given the same requests at the same times, and must
-//! admit and deny the same of them.
+//! The textbooks' examples of `crates/oracle/src/worked.txt`, decided at every layer. Each layer is given the same
+//! requests at the same times, and must admit and deny the same of them.
 //!
 //! Only the tests of its own crate can set the time of the script in Redis, so the same table is decided there.
 
@@ -55,9 +54,11 @@ fn without_costs_of_one_policy(example: &WorkedExample) -> Option<&'static str> 
     without_costs(example).or((example.policies.len() > 1).then_some(ONE_POLICY))
 }
 
-fn layers<'a>(rules: &'a in_process::Rules, service: &'a served::Service) -> [Layer<'a>; 5] {
+fn layers<'a>(rules: &'a in_process::Rules, service: &'a served::Service) -> [Layer<'a>; 7] {
     let layer = |name, lacks, decide: Decide<'a>| Layer { name, lacks, decide };
     [
+        layer("`Limiter`", everything, Box::new(in_process::one)),
+        layer("`KeyedLimiter`", everything, Box::new(in_process::keyed)),
         layer("replay", without_costs, Box::new(command::replay)),
         layer("simulate", without_costs_of_one_policy, Box::new(command::simulate)),
         layer("middleware", everything, Box::new(in_process::middleware)),

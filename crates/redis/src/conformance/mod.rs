@@ -157,7 +157,8 @@ struct TimedScript {
     digest: String,
 }
 
-/// A server of the test's own, with the script on it.
+/// A server of the test's own, and on it the script with this slack. A clock that goes back by less is not treated as
+/// set back.
 fn start(slack_us: &str) -> (Server, TimedScript) {
     let server = Server::start();
     let told = TimedScript::load(&server, text_with_told_time(slack_us));
@@ -165,7 +166,7 @@ fn start(slack_us: &str) -> (Server, TimedScript) {
 }
 
 impl TimedScript {
-    /// An empty server's script with a planted mistake: `wrong` instead of `right`.
+    /// Empties the server, and loads the script with a planted mistake: `wrong` in place of `right`.
     fn mistaken(server: &Server, slack_us: &str, right: &str, wrong: &str) -> Self {
         server.run::<()>(&["FLUSHALL"]);
         let text = text_with_told_time(slack_us);

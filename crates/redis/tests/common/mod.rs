@@ -82,12 +82,13 @@ pub async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    tokio::time::timeout(PATIENT, asked).await.expect(what);
+    let has_come = tokio::time::timeout(PATIENT, asked).await.is_ok();
+    assert!(has_come, "waited for {PATIENT:?} in vain: {what}");
 }
 
 /// Waits until the store has had one of these faults, and so is degraded.
 pub async fn degraded_by(store: &Store, faults: &[Fault]) {
     let had = async || faults.iter().any(|fault| store.stats().faults(*fault) > 0);
-    until("a fault", had).await;
+    until(&format!("one of {faults:?}"), had).await;
     assert!(store.is_degraded(), "{:?}", store.stats());
 }

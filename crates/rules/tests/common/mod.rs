@@ -105,7 +105,7 @@ impl World {
 
     /// Decides a request to the domain `shop` with one descriptor for each of these keys, all at this cost.
     #[track_caller]
-    pub(crate) fn decide(&self, keys: &[&str], cost: u64, purpose: Purpose) -> Answer {
+    pub(crate) fn decide_in_shop(&self, keys: &[&str], cost: u64, purpose: Purpose) -> Answer {
         let keys: Vec<(&str, u64)> = keys.iter().map(|key| (*key, cost)).collect();
         self.decide_keys("shop", &keys, purpose)
     }
