@@ -127,7 +127,7 @@ fn peek(key: &str, plan: &ScriptPlan) -> ScriptRequest {
     ask(ScriptVerb::Peek, key, plan, Units::exactly(1))
 }
 
-/// What a reply says of the request's first limit.
+/// The part of a reply that is about the request's first limit.
 fn view<'a>(plan: &'a ScriptPlan, reply: &'a ScriptReply) -> StateView<'a> {
     StateView { plan, state: &reply.parts[0].state, now_us: reply.now_us }
 }

@@ -50,13 +50,13 @@ impl World {
         self.maker.cache().rules().expect("they are loaded")
     }
 
-    /// What the last load did to limits that were there before, as text.
+    /// The texts that say how the last load changed limits that were there before.
     #[track_caller]
     pub(crate) fn changes(&self) -> Vec<String> {
         self.rules().changes().iter().map(ToString::to_string).collect()
     }
 
-    /// What the rule with this path has counted.
+    /// The counters of the rule with this path.
     #[track_caller]
     pub(crate) fn counts(&self, path: &str) -> RuleCounts {
         let rules = self.rules();
