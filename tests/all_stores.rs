@@ -1,6 +1,8 @@
 //! Several limits at once, each in a different kind of store: a sketch, stripes, logs, words, tiers, and a quota that
 //! changes.
 
+use std::time::Duration;
+
 use crate::common::policy;
 use tollgate::{
     Changing, Claim, KeyedLimiter, Limiter, ManualClock, SketchLimiter, SketchSize, StripedLimiter,
@@ -98,6 +100,17 @@ fn limits_of_all_stores_are_charged_together_or_not_at_all() {
         let left = std::array::from_fn(|nth| if nth == tight { 0 } else { 16 });
         assert_eq!(stores.left(now), left, "limit {tight}");
     }
+}
+
+#[test]
+fn a_sketch_is_asked_at_the_time_of_its_own_clock() {
+    let (clock, size) = (ManualClock::new(), SketchSize::new(3, 1_000).unwrap());
+    let sketch = SketchLimiter::builder(policy("gcra 2/h")).clock(clock.clone());
+    let sketch = sketch.build(size).unwrap();
+    let ask = || check_all(&mut [sketch.entry(&1).cost(1)]).is_allowed();
+    assert_eq!([ask(), ask(), ask()], [true, true, false]);
+    clock.advance(Duration::from_secs(1_800));
+    assert_eq!([ask(), ask()], [true, false]);
 }
 
 /// A request names one limit twice. Each part would be admitted alone, but the second part is denied after the first

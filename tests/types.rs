@@ -95,6 +95,12 @@ fn what_is_printed_for_debugging_says_something() {
         StripedLimiter::builder(Quota::per_second(5)).stripes(2).clock(ManualClock::new()).build();
     let told = "StripedLimiter { policy: Policy(gcra 5/s), stripes: 2, clock: Clock(manual), .. }";
     assert_eq!(format!("{:?}", striped.expect("it fits")), told);
+    let builder = SketchLimiter::<str>::builder(Quota::per_second(5)).clock(ManualClock::new());
+    let told = "SketchBuilder { policy: Policy(gcra 5/s), clock: Some(Clock(manual)), .. }";
+    assert_eq!(format!("{builder:?}"), told);
+    let sketch = builder.build(SketchSize::new(2, 10).expect("20 cells")).expect("they fit");
+    let told = "Entry(Key { clock: Clock(manual), .. })";
+    assert_eq!(format!("{:?}", sketch.entry("alice")), told);
     let permit = limiter.check_n(2).into_result().expect("five are there");
     let told = "Permit { cost: 2, limit: 5, remaining: 3, reset_after: 400ms, is_over: false }";
     assert_eq!(format!("{permit:?}"), told);

@@ -359,6 +359,8 @@ mod tests {
                 assert_eq!(seen(at, late).seen_earlier(late - early), seen(at, early));
             }
         }
+        let cut = Held { ahead: u64::MAX, behind: 0, counts: 7 };
+        assert_eq!(seen(1, 5).seen_earlier(u64::MAX), cut);
     }
 
     #[test]

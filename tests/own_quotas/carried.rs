@@ -148,8 +148,8 @@ fn a_key_without_a_quota_of_its_own_is_under_the_limiters_and_has_one_count() {
 #[test]
 fn tier_0_of_a_key_is_the_quota_of_the_limiter_with_the_same_count() {
     let (limiter, _) = started(slow());
-    let own = limiter.entry(&7).under(fast()).unwrap();
-    assert!(own.check_n(10).is_allowed());
+    let own = limiter.entry(&7).under(quota(30, 30, 40)).unwrap();
+    assert_eq!(own.check_n(10).remaining(), 30);
     let first = own.tier(0).unwrap();
     assert_eq!((first.peek(0).limit(), first.peek(0).remaining()), (30, 20));
     assert_eq!(first.check().remaining(), 19);
