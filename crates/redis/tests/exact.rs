@@ -44,8 +44,8 @@ async fn a_refund_gives_back_what_was_charged() {
     for policy in [
         "10/h",
         "fixed-window 10/d from-first",
-        "sliding-window 10/d exact",
-        "segmented-window 10/d x4",
+        "sliding-window 10/60d exact",
+        "segmented-window 10/60d x4",
         "sliding-log 10/d",
     ] {
         let limiter = limiter(&store, policy, Mode::Exact, 1);
@@ -61,7 +61,7 @@ async fn a_refund_gives_back_what_was_charged() {
 #[tokio::test]
 async fn several_limits_are_charged_together_or_not_at_all() {
     let (_server, store) = started().await;
-    let posts = named(&store, "posts", "fixed-window 2/d", Mode::Leased);
+    let posts = named(&store, "posts", "fixed-window 2/60d", Mode::Leased);
     let friends = named(&store, "friends", "150/d", Mode::Leased);
     let both =
         async || check_all(&[friends.entry("alice").cost(1), posts.entry("alice").cost(1)]).await;

@@ -79,7 +79,7 @@ async fn a_debt_of_three_hundred_limits_is_remembered_in_each_mode_and_in_window
         let full = Duration::from_millis(299_001 * 3_600);
         assert!(wait <= full && wait > full - Duration::from_secs(120), "{mode:?}: {wait:?}");
     }
-    let window = limiter(&store, "fixed-window 1000/d debt 100x", Mode::Exact, 1);
+    let window = limiter(&store, "fixed-window 1000/60d debt 100x", Mode::Exact, 1);
     assert_eq!(window.entry("key").charge(300_000).await, Ok(299_000));
 }
 
@@ -164,7 +164,7 @@ async fn a_queue_of_the_policy_has_so_many_places_over_all_nodes() {
     }
     assert_eq!(places, 4, "one leaves at once, three wait");
     // A window has no queue: units that fit now are admitted at once, and other requests are denied.
-    let window = limiter(&store(&server).await, "fixed-window 2/d", Mode::Exact, 1);
+    let window = limiter(&store(&server).await, "fixed-window 2/60d", Mode::Exact, 1);
     let place = window.entry("w").reserve(2, HOUR).await.unwrap();
     assert_eq!(place.wait(), Duration::ZERO);
     assert!(window.entry("w").reserve(1, 24 * HOUR).await.is_err());
@@ -216,14 +216,16 @@ async fn a_caller_waits_for_a_window_and_a_log_to_have_room() {
             assert!(call.await.unwrap().is_ok(), "{policy} {mode:?}");
         }
     }
-    let slow = named(&store, "slow", "fixed-window 1/h", Mode::Exact);
+    // Windows of the clock could end here between two requests. These end an hour after their first request.
+    let slow = named(&store, "slow", "fixed-window 1/h from-first", Mode::Exact);
     assert!(slow.entry("key").acquire(1, long).await.is_ok());
     for wait in [long, Wait::at_most(Duration::MAX).behind(3)] {
         let denied = slow.entry("key").acquire(1, wait).await.unwrap_err();
         assert!(denied.retry_after().is_some(), "{wait:?}");
     }
     // The store counts each denial, so a request asks only once.
-    let counted = named(&store, "counted", "fixed-window 1/m penalty 1h after 2", Mode::Exact);
+    let counted =
+        named(&store, "counted", "fixed-window 1/m from-first penalty 1h after 2", Mode::Exact);
     assert!(counted.entry("key").acquire(1, long).await.is_ok());
     let again = async || counted.entry("key").acquire(1, long).await.unwrap_err().reason();
     assert_ne!(again().await, DenialReason::Penalty);
@@ -307,7 +309,7 @@ async fn a_charge_is_corrected_to_what_was_used() {
         assert_eq!((key.peek(1).await.decision().remaining(), key.uncharge(1).await), (0, Ok(1)));
     }
     // A window is charged as many units as fit.
-    let window = of_mode(&store, "fixed-window 10/d", Mode::Exact);
+    let window = of_mode(&store, "fixed-window 10/60d", Mode::Exact);
     let key = window.entry("window");
     let permit = key.check_n(4).await.into_result().unwrap();
     assert_eq!(key.settle(permit, 12).await, Ok(2));
@@ -318,10 +320,10 @@ async fn units_come_back_without_a_permit_and_never_more_than_are_charged() {
     let (_server, store) = started().await;
     let policies = [
         "10/d",
-        "fixed-window 10/d",
-        "fixed-window 10/d from-first",
-        "sliding-window 10/d",
-        "segmented-window 10/d x6",
+        "fixed-window 10/60d",
+        "fixed-window 10/60d from-first",
+        "sliding-window 10/60d",
+        "segmented-window 10/60d x6",
         "sliding-log 10/d",
         "calendar-month 10",
         "calendar-year 10",
