@@ -1,13 +1,13 @@
 //! Waiting for a turn. A [`Wait`] says how long a request may wait, and the caller's runtime does the sleeping.
 //!
-//! If the word has room, a waiting request gets its place in the word at the moment at which it asks. There is no queue
-//! in memory, no request has to be woken, and none can overtake another. The request only waits for its time to come. A
-//! caller that gives up gives its place back, if no other request has a place behind it.
+//! A request that has to wait takes a place in the word at once, if the word has room. There is no queue in memory, no
+//! request has to be woken, and none can overtake another. The request only waits until its place begins. A caller that
+//! gives up gives its place back, if no other request has a place behind it.
 //!
 //! Some requests find no place: a window has no later places, the word of a key has room for few, and a key without a
-//! cell has no word at all. In these cases a request sleeps until it would be admitted, and asks again. It holds
-//! nothing meanwhile, so it owes nothing when it is dropped, and other requests may come first. [`WaitBudget`] keeps
-//! the time that is left of the longest wait.
+//! cell has no word at all. In these cases a request sleeps until it would be admitted, and tries again. Until then it
+//! has charged nothing, so nothing has to be given back if it is dropped. Other requests may be admitted first.
+//! [`WaitBudget`] keeps how much of the longest wait is left.
 
 use std::time::Duration;
 
@@ -24,13 +24,14 @@ use crate::wait::{Wait, WaitBudget};
 pub enum WaitStep {
     /// The request has its place. It may proceed at [`Reservation::ready_at`].
     Place(Reservation),
-    /// The request holds no place, and has to ask again after this time.
+    /// The request has no place, and has to try again after this time.
     Later(Duration),
 }
 
 impl WaitBudget {
-    /// One step of [`acquire`](Entry::acquire), for code that sleeps by itself: a place if there is one, else how long
-    /// to sleep before the next step. The budget was made when the request came ([`wait_budget`](Entry::wait_budget)).
+    /// Makes one step of [`acquire`](Entry::acquire), for code that does its own sleeping. Returns a place if there is
+    /// one, else the time to sleep before the next step. The budget was made when the request came
+    /// ([`wait_budget`](Entry::wait_budget)).
     ///
     /// # Errors
     /// Returns the denial if the request cannot get its turn within the wait.
@@ -65,23 +66,24 @@ impl WaitBudget {
             Err(denial) => denial,
             place => return place,
         };
-        // If the number of units ahead is bounded, the request does not ask again: requests that wait without a place
-        // are in no word, so they cannot be counted. A request that would never be admitted does not ask again, either.
+        // If the number of units ahead is bounded, the request does not try again: requests that wait without a place
+        // are not recorded in any word, so they cannot be counted. A request that would never be admitted does not try
+        // again, either.
         let [_, places] = limit.queue();
         let is_behind = wait.max_behind().min(places) < u64::MAX;
         let until = denial.retry_after().filter(|_| !is_behind);
         if let Some(pause) = until.and_then(|until| self.pause(until)) {
             return Ok(WaitStep::Later(pause));
         }
-        // The request gives up. If the policy counts denials, it asks one last time, so that its denial is counted.
+        // The request gives up. If the policy counts denials, it tries one last time, so that its denial is counted.
         // This last request may be admitted if units were given back meanwhile.
         if counts_denials { ask(true) } else { Err(denial) }
     }
 }
 
-/// A place that is given back if the caller that waits for it gives up. Before its turn the whole place is given back.
-/// After its turn, during the jitter, only the part that has not drained is given back. So the units of other requests
-/// are never given back, even if later charges have left the word with the same bits.
+/// A place that is given back if the caller stops waiting for it. Before its turn the whole place is given back. After
+/// its turn, during the jitter, only the part that has not drained is given back. So the units of other requests are
+/// never given back, even if later charges have left the word with the same bits.
 struct Waiting<F: FnMut(Reservation) -> bool> {
     place: Option<Reservation>,
     permit: Permit,
@@ -123,11 +125,11 @@ impl Entry<'_> {
     ///
     /// Under GCRA the request takes the next place in the queue. It is admitted if and only if the debt, its own cost
     /// included, is at most `burst + rate * max_wait`. So even a cost above the burst may be admitted. In any interval
-    /// of length W at most `burst + rate * W` units become usable; if the first request's cost is larger than the
-    /// burst, the bound has this cost in place of `burst`. Under a window no later place can be reserved: the request
-    /// fits now or is denied. The word of a key has room for a debt of twice the burst, even if `max_wait` is longer.
-    /// Under a policy with a queue ([`Policy::queue`](crate::Policy::queue)) it has room for that whole queue and no
-    /// more; under a policy that names a debt ([`Policy::debt`](crate::Policy::debt)), for that whole debt. A key
+    /// of length W at most `burst + rate * W` units become usable. If the first request costs more than the burst, its
+    /// cost takes the place of `burst` in this bound. Under a window no later place can be reserved: the request fits
+    /// now or is denied. The word of a key has room only for a debt of twice the burst, even if `max_wait` is longer.
+    /// Under a policy with a queue ([`Policy::queue`](crate::Policy::queue)) it has room for exactly that queue. Under
+    /// a policy that names a debt ([`Policy::debt`](crate::Policy::debt)) it has room for that whole debt. A key
     /// without a cell gets a place only if the place can be used at once. If a change of quota cuts the debt, places
     /// from before and after the change overlap by the part that was cut.
     ///
@@ -148,8 +150,8 @@ impl Entry<'_> {
         self.queue(cost, Wait::at_most(max_wait))
     }
 
-    /// Takes the next place in the queue, if its turn comes soon enough, and returns without waiting for the turn. This
-    /// is [`reserve`](Entry::reserve) with the bounds of a [`Wait`].
+    /// Takes the next place in the queue if its turn comes soon enough. Returns at once, without waiting for the turn.
+    /// This is [`reserve`](Entry::reserve) with the bounds of a [`Wait`].
     ///
     /// # Errors
     /// Returns the same denial as [`reserve`](Entry::reserve).
@@ -179,48 +181,48 @@ impl Entry<'_> {
         Verb::Reserve { wait_ns: wait_ns.min(max_ns), behind: behind.min(places), counted }
     }
 
-    /// Begins the wait of a request now, within the bounds of both the caller and the policy. The steps of the wait are
-    /// made by [`WaitBudget::step`].
+    /// Begins the wait of a request now, within the bounds of both the caller and the policy. [`WaitBudget::step`]
+    /// makes the steps of the wait.
     #[must_use]
     pub fn wait_budget(&self, wait: Wait) -> WaitBudget {
         let [max_ns, _] = self.limit.queue();
         let max = wait.max_wait().min(Duration::from_nanos(max_ns));
-        // The largest number means that the policy has no bound.
+        // `u64::MAX` means that the policy has no bound.
         let max = if max_ns == u64::MAX { wait.max_wait() } else { max };
         let now = self.at.unwrap_or_else(|| self.limit.clock().now());
         WaitBudget::new(Wait { max, ..wait }, now)
     }
 
-    /// Waits until the request has its turn, and is then admitted: traffic leaves at the limit's rate. Under GCRA and
-    /// in a sliding log requests leave evenly and in the order in which they came, as from a leaky bucket used as a
-    /// queue (a shaper).
+    /// Waits until the turn of the request has come. So the admitted traffic proceeds at the rate of the limit. Under
+    /// GCRA and in a sliding log, requests proceed evenly and in the order in which they came, as from a leaky bucket
+    /// used as a queue (a shaper).
     ///
-    /// `sleep` is the sleep of the caller's runtime, such as `tokio::time::sleep`. The future that it returns must not
-    /// complete before the time that was asked for. `sleep` is called only if the turn is not now, and all sleeps
-    /// together are no longer than the [`Wait`] and one jitter. The limiter's clock must advance by itself or with the
-    /// sleep. A time given by [`at`](Entry::at) must be a time of that clock.
+    /// `sleep` is the sleep of the caller's runtime, such as `tokio::time::sleep`. The future that `sleep` returns must
+    /// not complete before the requested time has passed. `sleep` is called only if the turn has not come yet, and all
+    /// sleeps together are no longer than the [`Wait`] plus one jitter. The limiter's clock must advance by itself or
+    /// with the sleep. A time given by [`at`](Entry::at) must be a time of that clock.
     ///
-    /// The place is taken when the future is first polled. Dropping the future gives it back, if no request
-    /// has queued up behind it; otherwise it stays charged, since the places behind it are promised.
+    /// The place is taken when the future is first polled. Dropping the future gives the place back if no request has
+    /// queued up behind it. Otherwise the place stays charged, since the places behind it are promised.
     ///
     /// # Where there is no place to take
     /// There are three reasons why a request may find no place. A window has no later place. The word of a key has room
     /// for a debt of twice the burst only, unless its policy has a queue ([`Policy::queue`](crate::Policy::queue)). A
     /// key without a cell has no word. In these cases the future sleeps for the [`retry_after`](Denial::retry_after) of
-    /// the denial and asks again, as long as this lies within the wait. Meanwhile the request has charged nothing, so
-    /// dropping it gives nothing back. Such requests have no order: after each sleep the first to ask is the first to
-    /// go, even if it has only just come. So a request may be denied at the end of its wait although later requests
-    /// were admitted. If many requests were given the same instant, they all ask at once; a [`jitter`](Wait::jitter)
-    /// spreads them. With a bound of units ([`Wait::behind`], or places of the policy's queue) a request does not ask
-    /// again, since waiting requests without a place are not counted anywhere. A cost above the limit takes a place at
-    /// once or is denied.
+    /// the denial and tries again, as long as this time lies within the wait. Meanwhile the request has charged
+    /// nothing, so dropping it gives nothing back. Such requests have no order: the first request that tries after
+    /// units have become free is admitted, even if it has only just arrived. So a request may be denied at the end of
+    /// its wait although later requests were admitted. If many requests wait for the same instant, they all try again
+    /// at once; a [`jitter`](Wait::jitter) spreads these attempts. With a bound of units ([`Wait::behind`], or places
+    /// of the policy's queue) a request does not try again, since waiting requests without a place are not counted
+    /// anywhere. A cost above the limit takes a place at once or is denied.
     ///
     /// If the policy counts denials ([`AtLimit`](crate::AtLimit)), a request that waits is counted at most once: when
     /// it is denied in the end.
     ///
     /// # Errors
-    /// Returns the denial if no turn comes within the wait. If it is known at once that no turn will come in time, the
-    /// denial comes at once. If other requests were faster each time, it comes after the last sleep.
+    /// Returns the denial if no turn comes within the wait. The denial comes at once if it is known at once that no
+    /// turn will come in time. It comes after the last sleep if other requests were faster each time.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -242,15 +244,15 @@ impl Entry<'_> {
         mut sleep: impl FnMut(Duration) -> S,
     ) -> Result<Permit, Denial> {
         let mut budget = self.wait_budget(wait);
-        // After the sleep, questions and a cancellation use the clock's time. A time that the caller gave is from
-        // before the sleep, and may be earlier than the time of another charge.
+        // After the sleep, further attempts and a cancellation use the clock's time. A time that the caller gave is
+        // from before the sleep, and may be earlier than the time of another charge.
         let later = Self { at: None, ..self };
         let mut entry = self;
         let place = loop {
             match budget.step(entry, cost)? {
                 // The request may still have to sleep. If it is dropped during that sleep, it gives the place back.
                 WaitStep::Place(place) => break place,
-                // The request holds nothing, so a drop during this sleep gives nothing back.
+                // The request has charged nothing, so a drop during this sleep gives nothing back.
                 WaitStep::Later(pause) => sleep(pause).await,
             }
             entry = later;

@@ -1,36 +1,35 @@
 //! [`check_all`]: one request under several limits, charged to all of them or to none.
 //!
 //! Each limit is a separate word, and no instruction changes two words. So the words are charged one after the other,
-//! and if one limit denies, the charges before it are undone. Before that, all limits but the first are asked without a
-//! charge, so that a request that will be denied usually charges no limit. The word that was read for this question is
-//! remembered. The charge is then one compare-and-swap on that word, and the key is searched for again only if the word
-//! has changed. So an undo is needed only if another thread charges one of the limits between the question and the
-//! charge.
+//! and if one limit denies, the charges before it are undone. Before that, the request is decided for all limits but
+//! the first without a charge (a peek), so that a request that will be denied usually charges no limit. The word that
+//! the peek has read is remembered. The charge is then one compare-and-swap on that word, and the key is searched for
+//! again only if the word has changed. So an undo is needed only if another thread charges one of the limits between
+//! the peek and the charge.
 //!
 //! The comment at the top of `undo.rs` says how a charge is undone, and why an undo gives back no units of other
 //! charges.
 //!
 //! # Stripes and sketches
-//! A stripe is a word like a [`Limiter`](crate::Limiter)'s, and the claim remembers which of them was charged.
+//! A stripe is a word like the word of a [`Limiter`](crate::Limiter). The claim remembers which stripe was charged.
 //!
-//! A sketch gives nothing back. Its cells are shared by keys, and a charge that finds a cell full writes nothing to it.
-//! If the charge that filled the cell were then undone, no trace of the second charge would be left, and its key could
-//! be admitted above its bound. So sketches are charged last, when all other limits have admitted the request. A single
+//! A sketch gives nothing back. Keys share its cells, and a charge writes nothing to a cell that it finds full. If the
+//! charge that had filled the cell were then undone, the second charge would have left no trace, and its key could be
+//! admitted above its bound. So sketches are charged last, when all other limits have admitted the request. A single
 //! sketch then never has to give anything back. If there are several sketches and a later one denies because another
 //! thread was faster, the cost stays in the earlier sketches until it drains. (In the same way, a
-//! [check](crate::Entry::check) that another thread defeats leaves its cost in some cells.) Such a leftover can only
+//! [check](crate::Entry::check) of a sketch that loses a race leaves its cost in some cells.) Such a leftover can only
 //! deny requests, never admit any.
 //!
 //! # Denials that count
-//! A limit whose policy counts denials (`count-denied`, `penalty`) counts only its own denials. In the first round, in
-//! which limits are only asked, each limit that denies counts its denial by a compare-and-swap. A denial by another
-//! limit changes nothing: it is not counted, and it does not end denials in a row. An undo restores the whole word,
-//! with its number of denials in a row.
+//! A limit whose policy counts denials (`count-denied`, `penalty`) counts only its own denials. In the first round,
+//! which only peeks, each limit that denies counts its denial by a compare-and-swap. A denial by another limit is not
+//! counted, and does not change the number of denials in a row. An undo restores the whole word, including this number.
 //!
 //! # Heterogeneous limits
-//! A [`Claim`] holds the position of a key in its table, and not the key. So claims on limits of all key types have one
-//! type, and fit in one borrowed slice without trait objects and without an allocation. The claims in the slice also
-//! hold everything that an undo needs.
+//! A [`Claim`] stores the position of a key in its table instead of the key. So claims on limits of all key types have
+//! the same type, and one borrowed slice can hold them without trait objects and without an allocation. The claims also
+//! store everything that an undo needs.
 
 mod any_limit;
 mod joint;
@@ -53,10 +52,10 @@ use crate::word::Word;
 pub use any_limit::AnyLimit;
 pub use joint::{JointDecision, JointDenial};
 
-/// The part of one limit in a request: the limit, and the cost that is charged to it. For [`check_all`].
+/// One limit of a request, and the cost that is charged to this limit: see [`check_all`].
 ///
-/// Made by [`Entry::cost`](crate::Entry::cost). It borrows the limit, and holds only the position of the key in its
-/// table. A claim may be used for several requests.
+/// [`Entry::cost`](crate::Entry::cost) makes a claim. A claim borrows the limit, and stores only the position of the
+/// key in its table. A claim may be used for several requests.
 ///
 /// ```
 /// use tollgate::{KeyedLimiter, Limiter, Quota, Claim};
@@ -71,13 +70,13 @@ pub struct Claim<'a> {
     cost: u64,
     /// The time that the caller gave to the entry, if it gave one.
     at: Option<Timestamp>,
-    /// The time at which the claim was last asked. `own_clock` is true if the limit's own clock was read for it.
+    /// The time of the last decision. `own_clock` is true if this time was read from the limit's own clock.
     now: Timestamp,
     own_clock: bool,
     /// The decision of the last charge.
     decision: Option<Decision>,
     trace: Option<Trace>,
-    /// The charge that was prepared by the question, if the limit could prepare one.
+    /// The charge that the peek has prepared, if the limit could prepare one.
     plan: Option<PlannedCharge>,
 }
 
@@ -91,7 +90,7 @@ impl fmt::Debug for Claim<'_> {
     }
 }
 
-/// The part of a charge that an undo needs in addition to the decision.
+/// The data of a charge that an undo needs in addition to the decision.
 #[derive(Clone, Copy, Debug)]
 enum Trace {
     /// The words before and after the charge.
@@ -118,9 +117,9 @@ impl Claim<'_> {
         self.cost
     }
 
-    /// Takes the permit of the charge by the last [`check_all`], for a [refund](crate::Entry::refund). `None` before
-    /// the first `check_all`, for a cost of 0, and after the permit has been taken. Use the permit only if the joint
-    /// decision was allowed: otherwise the charge has already been undone.
+    /// Takes the permit of the charge that the last [`check_all`] made, for a [refund](crate::Entry::refund). `None`
+    /// before the first `check_all`, for a cost of 0, and after the permit has been taken. Use the permit only if the
+    /// joint decision was allowed: otherwise the charge has already been undone.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota, check_all};
@@ -161,7 +160,7 @@ impl Claim<'_> {
         }
     }
 
-    /// Charges the limit, and returns true if it admits.
+    /// Charges the limit, and returns its decision.
     fn charge(&mut self) -> &Decision {
         let (cost, now) = (self.cost, self.now);
         // Each arm writes its decision directly into the claim, which saves a copy.
@@ -190,7 +189,7 @@ impl Claim<'_> {
                 decision
             }
             AnyLimit::Word(Limit::Key(place)) => {
-                // The charge that was prepared by the question is made, if the word has not changed since.
+                // If the word has not changed since the peek, the prepared charge is made.
                 let planned =
                     self.plan.as_ref().and_then(|plan| place.carried_out(plan, cost, now));
                 if let Some((told, trace)) = planned {
@@ -216,7 +215,7 @@ impl Claim<'_> {
         }
     }
 
-    /// Undoes the charge, if there is one, as far as `undo.rs` allows.
+    /// Undoes the charge, if there is one, as far as this can be done: see `undo.rs`.
     fn undo(&self) {
         if planted(Fault::UndoLeftOut) {
             return;
@@ -261,26 +260,27 @@ impl Claim<'_> {
 /// Use it for a request that spends from several quotas, such as the quotas of the service and of the client, or a
 /// quota of requests and a quota of bytes. Every limit with an `entry` can take part: a `Limiter` or a key of a
 /// `KeyedLimiter`, even with sliding logs, tiers or a quota that changes; a `StripedLimiter`; a key of a
-/// `SketchLimiter`. All limits but the first are asked before any is charged; if they would all admit, all limits are
-/// charged in order, but sketches after all others. Each decides at its own clock, or at the time that its entry was
-/// [given](crate::Entry::at). The machine's clock is read once for all limits. A cost of 0 only asks.
+/// `SketchLimiter`. All limits but the first are peeked before any limit is charged. If they would all admit, all
+/// limits are charged in order, but sketches after all others. Each limit decides at the time of its own clock, or at
+/// the time that its entry was [given](crate::Entry::at). The machine's clock is read once for all limits. A cost of 0
+/// charges nothing.
 ///
 /// # What it guarantees
 /// * Every limit's own bound always holds. (If callers also give times to a limit's entries, these times must not lie
 ///   ahead of the limit's clock.)
-/// * If the request is denied, nothing is charged. There is one exception. A limit that would have admitted when it was
-///   asked may deny a moment later, because another thread was faster. Then the charges before it are undone. If a
-///   third thread has meanwhile charged one of these limits, some or all of the cost may stay there until it drains. So
-///   two requests that meet may both be denied. A sketch that denies at that moment may leave the cost in some of its
-///   own cells, and in other sketches of the request.
+/// * If the request is denied, nothing is charged. There is one exception. A limit that would have admitted the request
+///   when it was peeked may deny a moment later, because another thread was faster. Then the charges that were made
+///   before are undone. If a third thread has meanwhile charged one of these limits, some or all of the cost may stay
+///   in that limit until it drains. So two requests at the same moment may both be denied. A sketch that denies at that
+///   moment may leave the cost in some of its own cells, and in other sketches of the request.
 /// * The wait in the answer is the longest wait of all limits that deny. After this wait all limits would admit, if no
 ///   other request is charged meanwhile. (In the exceptional case it is the wait of the one limit that denied.)
 /// * It takes no lock and allocates nothing, and no thread waits for another.
 ///
-/// If the caller gives the time, a charge that cannot be undone exactly stays, since that time does not say how much
-/// has drained. An exact undo at such a time assumes that the limit's word has not been changed and then brought back
-/// to the same bits: another thread could give back and charge units at a *later* time. The undo would then also give
-/// back the part of that thread's charge that drained between the two times.
+/// If the caller gives the time, a charge is undone only if this can be done exactly, since that time does not show how
+/// much has drained. An exact undo at such a time assumes that no other thread has changed the limit's word and then
+/// restored the same bits. If a thread has done so by giving back and charging units at a *later* time, the undo also
+/// gives back the part of that thread's charge that drained between the two times.
 ///
 /// Each limit counts its own denials if its policy counts denials: see [`AtLimit`](crate::AtLimit).
 ///
@@ -305,11 +305,11 @@ pub fn check_all(claims: &mut [Claim<'_>]) -> JointDecision {
         (claim.decision, claim.trace, claim.plan) = (None, None, None);
         any_keeps_its_charge |= !claim.limit.gives_back();
     }
-    // Limits that give nothing back are charged last. The limit that is charged first is not asked beforehand: if it
+    // Limits that give nothing back are charged last. The limit that is charged first is not peeked beforehand: if it
     // denies, there is nothing to undo.
     let first = claims.iter().position(|claim| claim.limit.gives_back()).unwrap_or(0);
     if claims.iter_mut().enumerate().any(|(index, claim)| index != first && !claim.admits()) {
-        // Every limit is asked: each counts its own denial, and the longest wait is reported.
+        // Every limit is peeked: each limit that denies counts its own denial, and the longest wait is reported.
         let denied = claims.iter().enumerate().filter_map(|(index, claim)| {
             let asked = claim.peek();
             (!asked.is_allowed()).then(|| (index, claim.refuse(asked)))
@@ -320,8 +320,8 @@ pub fn check_all(claims: &mut [Claim<'_>]) -> JointDecision {
             return denied;
         }
     }
-    // The limit with the fewest units left answers for all. If there are several, the first does. Only its decision is
-    // copied.
+    // The limit with the fewest units left answers for all limits. If several limits have the fewest units left, the
+    // first of them answers. Only its decision is copied.
     let mut fewest: Option<(usize, u64)> = None;
     for gives_back in [true, false] {
         for index in 0..claims.len() {
@@ -332,8 +332,7 @@ pub fn check_all(claims: &mut [Claim<'_>]) -> JointDecision {
             let decision = claim.charge();
             if decision.is_denied() {
                 let denied = JointDecision { answer: Some((index, decision.twin())) };
-                // The last charge is undone first, so that the charges of a limit with two claims are undone in reverse
-                // order.
+                // The charges are undone in reverse order. This matters for a limit with two claims.
                 claims.iter().rev().for_each(|charged| charged.undo());
                 return denied;
             }

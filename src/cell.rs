@@ -1,20 +1,19 @@
 //! [`Cell`]: one atomic word and the loop that changes it.
 //!
 //! # Orderings
-//! All accesses are `Relaxed`. The word is the whole state, and no other memory is published with it. So the code only
-//! needs all threads to agree on the order of the values of this one word, which Relaxed gives. Every charge is a
+//! All accesses are `Relaxed`. The word is the whole state, and no other memory is published with it. So all threads
+//! only have to agree on the order of the values of this one word, and `Relaxed` is enough for this. Every charge is a
 //! compare-and-swap on the newest value, so the words of all admissions form one chain. A denial is decided on a value
-//! that the word had at some time. The price is that a decision does not order any other memory, as
-//! [`Permit`](crate::Permit) says.
+//! that the word had at some time. As [`Permit`](crate::Permit) says, a decision does not order any other memory.
 //!
 //! # Denials that are written
 //! A denial usually writes nothing, so a client that floods a limit only reads a cache line that all cores can share.
-//! Under a policy with `count-denied` or `penalty` a denial is written: the same loop writes it with one
-//! compare-and-swap on the word from which the denial was decided. So each such denial is counted once, and the chain
-//! of words has it before or after each admission. A request that does not change the word still writes nothing: a
-//! peek, a cost that never fits, a denial whose charge would raise the debt by less than a granule, and a denial during
-//! a penalty. `algorithm/at_limit.rs` says how often a flood of denials writes. The loop stays lock-free: a
-//! compare-and-swap fails only if another thread has written, or spuriously (it is the weak form).
+//! Under a policy with `count-denied` or `penalty` a denial is written. The loop that writes charges also writes the
+//! denial, by one compare-and-swap on the word on which the denial was decided. So each such denial is counted once,
+//! and has its own place in the chain of words. Some requests still write nothing: a peek, a cost that never fits, a
+//! denial whose charge would raise the debt by less than a granule, and a denial during a penalty.
+//! `algorithm/at_limit.rs` says how often a flood of denials writes. The loop stays lock-free: a compare-and-swap fails
+//! only if another thread has written, or spuriously, since it is the weak form.
 
 use std::hint::select_unpredictable;
 
@@ -32,8 +31,8 @@ use crate::word::{Fields, Word};
 #[derive(Debug)]
 pub(crate) struct Cell(AtomicU64);
 
-/// The latest time is behind a call, so that the compiler makes the comparison a branch. The machine predicts the
-/// branch, and no decision waits for the result of the comparison.
+/// The latest time is returned by a call, so that the compiler makes the comparison a branch. The processor predicts
+/// the branch, so no decision waits for the result of the comparison.
 #[cold]
 #[inline(never)]
 fn latest_ns() -> u64 {
@@ -55,7 +54,7 @@ impl Cell {
     /// Decides and charges.
     #[inline(always)]
     pub(crate) fn check(&self, meter: &Meter, now: Timestamp, cost: u64) -> Decision {
-        // The decision is built in each arm. If the arms were merged first, the step would be spilled to the stack.
+        // The decision is built in each arm, since merging the arms first would spill the step to the stack.
         match &meter.plain {
             Some(gcra) => self.check_plain(gcra, now, cost),
             None => self.check_laid_out(meter, now, cost),
@@ -79,7 +78,7 @@ impl Cell {
         self.charge_plain(gcra, now, cost).0.decision(Kernel::Gcra(*gcra), 0)
     }
 
-    /// Charges. Also returns the words before and after the charge, which are the same if nothing was written.
+    /// Charges, and also returns the words before and after the charge, which are the same if nothing was written.
     #[inline(always)]
     pub(crate) fn charge_traced(
         &self,
@@ -87,7 +86,7 @@ impl Cell {
         now: Timestamp,
         cost: u64,
     ) -> (Step, [Word; 2]) {
-        // There are two paths, as in `check`. The slow path tests if the policy has rules.
+        // There are two paths, as in `check`. The slow path tests whether the policy has rules for its limit.
         let (step, found) = match &meter.plain {
             Some(gcra) => self.charge_plain(gcra, now, cost),
             None => self.charge_slowly(meter, now, cost),
@@ -107,8 +106,8 @@ impl Cell {
         (step.decision(meter.kernel, meter.rules.soft_bp), words)
     }
 
-    /// [`charge`](Self::charge) laid out for plain GCRA, whose word is a time and nothing else: between the clock and
-    /// the compare-and-swap there are only the instructions that the decision needs.
+    /// [`charge`](Self::charge) for plain GCRA, whose word is only a time. So between the reading of the clock and the
+    /// compare-and-swap there are only the instructions that the decision needs.
     #[inline(always)]
     pub(crate) fn charge_plain(&self, gcra: &Gcra, now: Timestamp, cost: u64) -> (Step, Word) {
         let now_ns = if now.as_nanos() > LATEST_NS { latest_ns() } else { now.as_nanos() };
@@ -137,8 +136,8 @@ impl Cell {
             if cost == 0 {
                 return step(Verdict::Allowed, word, word);
             }
-            // If the word is idle, its time is replaced by now. The machine cannot predict whether a word is idle, so
-            // this is not a branch.
+            // If the word is idle, its time is replaced by now. The processor cannot predict whether a word is idle, so
+            // this is a select and not a branch.
             let next = select_unpredictable(word < unit, unit, word) + ticks;
             // The CAS may fail for the same reasons as in `charge`.
             match self.0.compare_exchange_weak(word, next, Ordering::Relaxed, Ordering::Relaxed) {
@@ -148,8 +147,8 @@ impl Cell {
         }
     }
 
-    /// Charges under a window, or under a policy with rules for its limit. Both cases share one call, since two calls
-    /// would cost the plain path a register.
+    /// Charges under a window, or under a policy with rules for its limit. Both cases are in one function, since a
+    /// second call would cost the plain path a register.
     #[inline(never)]
     fn charge_slowly(&self, meter: &Meter, now: Timestamp, cost: u64) -> (Step, Word) {
         if meter.rules.are_none() {
@@ -194,7 +193,7 @@ impl Cell {
         }
     }
 
-    /// Decides a request of any verb. `charge` is false for a question.
+    /// Decides a request of any verb. `charge` is false for a peek.
     #[inline(never)]
     pub(crate) fn ask(
         &self,
@@ -276,10 +275,11 @@ impl<'a> MeteredWord<'a> {
         Found { held: self.held, at_ns: self.at_ns, now_ns: self.at_ns }
     }
 
-    /// The word after the part of a charge that has not drained is given back.
+    /// The word after a refund, which gives back the part of a charge that has not drained.
     pub(crate) fn refunded(&self, charge: &View) -> Word {
         let (next, units) = self.meter.ruled().given_back(self.found(), charge);
-        // If nothing is given back, the old word is returned, since packing the same state again could give other bits.
+        // If nothing is given back, the old word is returned unchanged, since packing the same state again could give
+        // other bits.
         if units == 0 { self.word } else { self.with(next) }
     }
 
@@ -312,8 +312,8 @@ impl Reading for MeteredWord<'_> {
     }
 
     fn is_left(&self, charge: &View) -> bool {
-        // If the bits differ, other requests have been charged since, and they have been promised their places behind
-        // this charge.
+        // If the bits differ, other requests have been charged since this charge, and their places behind it have been
+        // promised.
         let ruled = self.meter.ruled();
         let left = self.meter.fields.pack(ruled.left(charge), ruled.moment(charge.at_ns));
         self.word == left || planted(Fault::UndoWhatChanged)

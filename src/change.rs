@@ -19,7 +19,7 @@ pub enum Changeable {}
 #[derive(Clone, Copy, Debug)]
 pub enum Own {}
 
-/// The marker types of a builder: [`Fixed`], [`Changeable`] or [`Own`].
+/// A marker type of a builder: [`Fixed`], [`Changeable`] or [`Own`].
 pub trait QuotaKind: sealed::Sealed {
     /// False for [`Fixed`], whose words carry no index of a quota.
     #[doc(hidden)]
@@ -59,7 +59,7 @@ impl QuotaKind for Own {
     }
 }
 
-/// The marker types [`Fixed`] and [`Changeable`], with which all quotas are given when the limiter is built.
+/// A marker type with which all quotas are given when the limiter is built: [`Fixed`] or [`Changeable`].
 pub trait Tiered: QuotaKind {}
 
 impl Tiered for Fixed {}
@@ -81,7 +81,7 @@ impl Tiered for Changeable {}
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Any other limiter keeps its quota for ever, and has no `set_quota`:
+/// The quota of any other limiter is fixed, so the limiter has no `set_quota`:
 ///
 /// ```compile_fail,E0599
 /// use tollgate::{Limiter, Quota};
@@ -139,18 +139,18 @@ mod sealed {
 pub enum ChangeError {
     /// The limiter has no tier with this number.
     NoSuchTier {
-        /// The tier that was asked for.
+        /// The tier that was requested.
         tier: usize,
         /// The number of tiers.
         tiers: usize,
     },
-    /// The words of this limiter have too few bits for the counts of the quota.
+    /// The words of this limiter have too few bits for the time and the counts of the quota.
     DoesNotFit {
         /// The number of bits that a word has for the units that a key has spent.
         state_bits: u32,
     },
-    /// The change involves a sliding log. A log cannot change its window or its options at the limit, and its number of
-    /// slots is fixed by its first count. A limit that is kept in a word cannot become a log.
+    /// The change involves a sliding log. The window of a log and its options at the limit are fixed, and its first
+    /// count is its largest count. A limit that is stored in a word cannot become a log.
     Log {
         /// The policy.
         policy: Policy,
@@ -164,7 +164,7 @@ pub enum ChangeError {
     NoCell,
     /// The limiter was not built to take quotas from its callers: see [`own_quotas`](crate::KeyedBuilder::own_quotas).
     NoOwnQuotas,
-    /// The limiter already has so many other quotas in use that there is no place for this quota.
+    /// All places for quotas are taken by other quotas that are in use.
     TooManyQuotas {
         /// The number of places for quotas.
         most: usize,
@@ -206,7 +206,7 @@ impl fmt::Display for ChangeError {
 
 impl std::error::Error for ChangeError {}
 
-/// Returns the policy if it is kept in a word and this clock can decide it.
+/// Returns the policy if it is stored in a word and can be used with this clock.
 pub(crate) fn in_a_word(policy: Policy, clock: &Clock) -> Result<Policy, ChangeError> {
     if policy.algorithm() == Algorithm::SlidingLog {
         Err(ChangeError::Log { policy })

@@ -32,8 +32,7 @@ fn counted(raw: u64, steps: &StepScale, offset_ns: u64) -> Timestamp {
 
 #[inline(never)]
 fn unix_now(counter: &quanta::Clock, steps: &StepScale, follower: &WallFollower) -> Timestamp {
-    // The counter is read before anything else, since a pointer that is kept over this call would take one more
-    // register.
+    // The counter is read first. A pointer that has to survive this call would take one more register.
     let raw = counter.raw();
     unix_at(raw, steps, follower)
 }
@@ -56,12 +55,12 @@ fn system_at(now: Instant, origin: Instant, offset_ns: u64) -> Timestamp {
 ///
 /// # One reading for one request
 /// A reading takes about 13 ns on a server's processor, which is a fifth of the time of a keyed check. For a request
-/// under several limits of one clock, [`now`](Clock::now) can be called once and handed to each of them by
-/// [`Entry::at`](crate::Entry::at). If a reading is used late, the units that have drained since then are not yet
-/// available. So it may deny a request that a fresh reading would admit, and never admits one that a fresh reading
-/// would deny. The bounds of a limit hold in the times that it was given. Only a refund must not use an old reading,
-/// since it would give back too much: [`refund`](crate::Entry::refund) and [`cancel`](crate::Entry::cancel) read the
-/// clock themselves unless they are given a time.
+/// under several limits of one clock, [`now`](Clock::now) can be called once, and the reading given to each limit by
+/// [`Entry::at`](crate::Entry::at). If a reading is used late, the units that have drained since the reading are not
+/// available yet. So a late reading may deny a request that a fresh reading would admit, but it never admits a request
+/// that a fresh reading would deny. The bounds of a limit hold in the times at which its requests are decided. Only a
+/// refund must not use an old reading, since it would give back too much: [`refund`](crate::Entry::refund) and
+/// [`cancel`](crate::Entry::cancel) read the clock themselves unless they are given a time.
 ///
 /// ```
 /// use tollgate::{Clock, Limiter, Quota};
@@ -71,8 +70,8 @@ fn system_at(now: Instant, origin: Instant, offset_ns: u64) -> Timestamp {
 #[derive(Clone)]
 pub struct Clock(ClockSource);
 
-// The enum has a tag of its own, since a tag that the compiler hides in a field of `quanta`'s type takes four more
-// instructions to read.
+// `repr(u8)` gives the enum a separate tag. Otherwise the compiler would store the tag in a field of `quanta`'s type,
+// and reading it would take four more instructions.
 #[repr(u8)]
 #[derive(Clone)]
 enum ClockSource {
@@ -82,15 +81,15 @@ enum ClockSource {
         steps: StepScale,
         offset_ns: u64,
     },
-    /// The same counter, corrected to follow the system's wall clock. All clones share one follower, and each clone has
-    /// copies of the fields that do not change.
+    /// The same counter, corrected to follow the system's wall clock. All clones share one follower. Each clone has its
+    /// own copies of the fields that do not change.
     Unix {
         counter: quanta::Clock,
         steps: StepScale,
         follower: Arc<CachePadded<WallFollower>>,
     },
-    // The other sources are in an enum of their own: with four variants in one enum, the compiler makes a jump table,
-    // which makes every reading slower.
+    // The other sources are in an enum of their own: with four variants in one enum, the compiler would make a jump
+    // table, which would slow down every reading.
     Other(OtherSource),
 }
 
@@ -106,7 +105,7 @@ enum OtherSource {
 
 impl Clock {
     /// The fastest monotonic clock of the machine (`quanta`: the time stamp counter where the CPU keeps it steady
-    /// across cores, else the system's clock). Its origin is the time of this call. The default.
+    /// across cores, else the system's clock). Its origin is the time of this call. This is the default clock.
     ///
     /// The first such clock of a process takes up to 200 ms to calibrate.
     #[must_use]
@@ -118,32 +117,33 @@ impl Clock {
     /// minutes at :00, days at midnight.
     ///
     /// Readings never run backward, no matter what happens to the wall clock. So spent units stay spent:
-    /// * *The wall clock is ahead* by up to a second: readings catch up, at most R = 1/1024 faster than they otherwise
-    ///   are.
+    /// * *The wall clock is ahead* by up to a second: readings catch up by running faster than normal, by at most R =
+    ///   1/1024.
     /// * *The wall clock is ahead by more*, because the machine slept or the clock was set forward: the next reading
-    ///   jumps to the wall clock's time. For every limit the skipped time has passed, so the units that drain in that
-    ///   time come back, at most a full burst. The sum of all such jumps is at most the time from the wall clock's
+    ///   jumps to the wall clock's time. For every limit this is time that has passed, so the units that drain in it
+    ///   come back, at most a full burst. All such jumps together are at most as long as the time from the wall clock's
     ///   first reading to its latest.
     /// * *The wall clock was set back*, or repeats a leap second: readings go on from the present reading, slower by R,
-    ///   until the wall clock has caught up. Limits run at most R below their rate, but windows begin too early by
-    ///   `now() - wall()`: see [`wall`](Clock::wall).
+    ///   until the wall clock has caught up. Until then units come back at most R more slowly than the rate of the
+    ///   limit, but windows begin too early by `now() - wall()`: see [`wall`](Clock::wall).
     ///
     /// *The error of a reading.* Let P be 2^24 steps of the counter, 17 ms or less. The first reading in each P also
     /// reads the wall clock. There is no thread for this, and nothing waits for it. Let D be the relative error of the
     /// counter (a few millionths, and below R/2). Let q be the time that a thread takes between its readings of the two
-    /// clocks (less than a microsecond, if the thread is not interrupted). Then, after the readings have caught up and
-    /// while the clock is read in every P,
+    /// clocks (less than a microsecond, if the thread is not interrupted). Then the following bound holds after the
+    /// readings have caught up, as long as the clock is read in every P:
     ///
     /// ```text
     /// 0  <=  wall() - now()  <=  (R + D) P + q        17 us, and q
     /// ```
     ///
-    /// If the wall clock is set back by s, or forward by s of up to a second, the error lasts for s / (R - D): 17
-    /// minutes for a second, 43 days for an hour. If the wall clock is set forward by more, the error lasts for P. In
-    /// any interval of length W, readings advance by at most (1 + R) (1 + D) (W + P), plus the jumps to the wall clock.
+    /// If the wall clock is set back by s, the error lasts for s / (R - D): 17 minutes for a second, 43 days for an
+    /// hour. The same is true if it is set forward by s, up to a second. If the wall clock is set forward by more, the
+    /// error lasts for P. In any interval of length W, readings advance by at most (1 + R) (1 + D) (W + P), plus the
+    /// jumps to the wall clock.
     ///
-    /// All clones are one clock. A wall clock before 1970 is treated as the beginning of 1970, and a wall clock after
-    /// 2099 as the end of 2099. Unix days have 86,400 s.
+    /// All clones of a clock are the same clock. A wall clock before 1970 is treated as the beginning of 1970, and a
+    /// wall clock after 2099 as the end of 2099. Unix days have 86,400 s.
     ///
     /// ```
     /// use tollgate::{Clock, Timestamp};
@@ -163,13 +163,14 @@ impl Clock {
         Self(ClockSource::Unix { counter, steps, follower })
     }
 
-    /// A clock for models that follows a given wall clock in epochs of 2^24 steps, and the mock of its counter.
+    /// Returns a clock for models, and the mock of its counter. The clock follows the given wall clock in epochs of
+    /// 2^24 steps.
     #[cfg(loom)]
     #[doc(hidden)]
     #[must_use]
     pub fn modelled(wall: ManualClock) -> (Self, Arc<quanta::Mock>) {
         let (counter, mock) = quanta::Clock::mock();
-        // This is more than the largest difference between the counters of cores.
+        // The counter begins at more than the largest difference between the counters of two cores.
         mock.increment(100_u64 << 24);
         let told = [wall, ManualClock::new()];
         (Self::following(WallFollower::told(counter, told)), mock)
@@ -181,7 +182,7 @@ impl Clock {
         Self(ClockSource::Counter { counter, steps, offset_ns })
     }
 
-    /// The reading of the wall clock: the system's, uncorrected, or a [`ManualClock`]'s own time. It may run
+    /// The reading of the wall clock: the uncorrected time of the system, or the time of a [`ManualClock`]. It may run
     /// backward, so no limit uses it.
     ///
     /// Use it for times on which several machines must agree, and to find the error of [`unix`](Clock::unix). The
@@ -267,8 +268,8 @@ impl Clock {
     }
 
     /// Reads the clock.
-    // It is always inlined: it is so large that the compiler would otherwise make a call, which costs a decision ten
-    // instructions.
+    // This function is always inlined. It is so large that the compiler would otherwise make a call, which would cost a
+    // decision ten instructions.
     #[inline(always)]
     #[must_use]
     pub fn now(&self) -> Timestamp {
@@ -276,7 +277,7 @@ impl Clock {
             ClockSource::Counter { counter, steps, offset_ns } => {
                 counted(counter.raw(), steps, *offset_ns)
             }
-            // This arm is out of line. Inline, it would take registers from decisions whose time the caller gives.
+            // This arm calls a function. Inline code would take registers from decisions whose time the caller gives.
             ClockSource::Unix { counter, steps, follower } => unix_now(counter, steps, follower),
             ClockSource::Other(OtherSource::Manual(manual)) => manual.now(),
             ClockSource::Other(OtherSource::System { origin, offset_ns }) => {

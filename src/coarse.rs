@@ -9,15 +9,16 @@ use crate::clock::{Clock, ManualClock};
 use crate::error::BuildError;
 use crate::sync::Arc;
 
-/// A clock whose reading is one load instead of a reading of the machine's counter, and is a little late.
+/// A clock that is read by one load instead of a reading of the machine's counter. Its time is a little late.
 ///
-/// Its owner has to advance it. Either an event loop calls [`tick`](CoarseClock::tick) often enough, or a thread calls
-/// it, which [`start`](CoarseClock::start) runs until the owner is dropped. A limiter gets its [`Clock`] from the
-/// `CoarseClock`. A new `CoarseClock` already has the present time, so no limiter has a clock that was never advanced.
-/// When the owner is dropped, time stands still, and limiters admit the units that are left and then nothing.
+/// Its owner has to advance it. Either an event loop calls [`tick`](CoarseClock::tick) often enough, or
+/// [`start`](CoarseClock::start) runs a thread that calls it until the owner is dropped. A limiter gets its [`Clock`]
+/// from the `CoarseClock`. A new `CoarseClock` already has the present time, so no limiter has a clock that was never
+/// advanced. When the owner is dropped, time stands still: limiters admit the units that are left, and then nothing
+/// more.
 ///
-/// The cost is precision: a request is decided at the time of the last tick before it. Bounds hold in the clock's own
-/// time, so over real intervals they hold for an interval that is one tick longer.
+/// The cost is precision: a request is decided at the time of the last tick before it. Bounds hold in the time of this
+/// clock. In real time, the bound of an interval is the policy's bound for an interval that is one tick longer.
 ///
 /// ```
 /// use tollgate::{CoarseClock, Limiter, Quota};
@@ -51,7 +52,7 @@ impl CoarseClock {
         Self::of(Clock::monotonic())
     }
 
-    /// A coarse reading of another clock, such as [`Clock::unix`].
+    /// A coarse clock that takes its time from another clock, such as [`Clock::unix`].
     ///
     /// ```
     /// use tollgate::{Clock, CoarseClock, Timestamp};

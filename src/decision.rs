@@ -1,4 +1,4 @@
-//! [`Decision`]: the answer to one request. It is small, and each of its figures is computed when a caller asks for it.
+//! [`Decision`]: the answer to one request. It is small, and each of its figures is computed on demand.
 
 mod denial;
 mod permit;
@@ -95,8 +95,8 @@ impl Decision {
     }
 
     /// True if the spill made the decision, because the key was new and the keyed table had no cell for it: see
-    /// [`WhenFull::Spill`](crate::WhenFull::Spill). It is also true if a new key would have got a cell, but was denied
-    /// because of its charges in the spill. The figures may then include other keys' traffic.
+    /// [`WhenFull::Spill`](crate::WhenFull::Spill). It is also true if there was a cell for a new key, but the key was
+    /// denied because of its charges in the spill. In both cases the figures may include other keys' traffic.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, ManualClock, Quota};
@@ -161,7 +161,7 @@ impl Decision {
         }
     }
 
-    /// A copy of the decision, permit included, for this crate's own undos and reports. No caller ever gets both
+    /// A copy of the decision, including its permit, for undos and reports inside this crate. No caller ever gets both
     /// copies.
     pub(crate) fn twin(&self) -> Self {
         match self {
@@ -185,7 +185,7 @@ impl Decision {
     }
 
     /// The number of units that are left just after the decision: the largest cost that would then be admitted. Under a
-    /// soft policy the number is relative to the limit that the policy names, and is 0 beyond that limit.
+    /// soft policy this number is counted up to the limit that the policy names, and is 0 beyond that limit.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         match self {
@@ -203,7 +203,7 @@ impl Decision {
 }
 
 impl Decision {
-    /// The number of units that were charged: 0 for a denial, or for the answer to a question.
+    /// The number of units that were charged: 0 for a denial or a peek.
     pub(crate) fn charged(&self) -> u64 {
         if self.is_allowed() { self.view().cost } else { 0 }
     }
@@ -218,9 +218,9 @@ impl Decision {
         }
     }
 
-    /// The excess of the word over the state in which the cost would fit. Among several denied requests, the request
-    /// with the least excess is the first that could be admitted. The excess is in ticks, so it compares only decisions
-    /// under GCRA at one rate.
+    /// The number of ticks by which the word's debt is too high for the cost. Among several denied requests, the
+    /// request with the smallest number is the first that could be admitted. Only decisions under GCRA at one rate can
+    /// be compared in this way.
     pub(crate) fn shortage(&self) -> u64 {
         let View { figures, cost, .. } = self.view();
         match figures {
@@ -235,9 +235,10 @@ impl Decision {
 #[derive(Clone, Copy)]
 pub(crate) struct View {
     pub(crate) figures: Figures,
-    /// The instant from which the word was seen: the caller's now, or the shard's time floor if that is later.
+    /// The instant from which the state of the word is measured: the caller's `now`, or the shard's time floor if that
+    /// is later.
     pub(crate) at_ns: u64,
-    /// The caller's now.
+    /// The caller's `now`.
     pub(crate) now_ns: u64,
     pub(crate) cost: u64,
     /// The share by which the kernel's limit has been softened, in hundredths of a percent.
@@ -265,8 +266,8 @@ impl View {
     #[inline(never)]
     fn remaining_of_any(&self) -> u64 {
         let left = self.figures.remaining(self.at_ns, self.now_ns);
-        // `left` is at most S, the softened limit, and the answer is at most L, the limit that the policy names. So the
-        // answer is `left` less S - L, but at least 0.
+        // `left` is counted up to S, the softened limit, and the answer is counted up to L, the limit that the policy
+        // names. So the answer is `left` less S - L, but at least 0.
         left.saturating_sub(self.figures.limit() - self.limit())
     }
 
@@ -287,7 +288,7 @@ impl View {
     pub(crate) fn of_charged_log(&self) -> Option<&Answers> {
         match &self.figures {
             Figures::Known(answers) if answers.slots.is_some() => Some(answers),
-            // The decision was made on a word, by a spill or elsewhere, or on a log that was not charged.
+            // The decision was made on a word, by a spill, elsewhere, or on a log that was not charged.
             _ => None,
         }
     }
@@ -305,11 +306,11 @@ impl View {
     }
 }
 
-/// The outcome of a request, and the state of its word as seen from `at_ns`.
+/// The outcome of a request, and the state of its word as measured from `at_ns`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outcome {
     pub(crate) verdict: Verdict,
-    /// The state before the request, for a caller that may have to undo the charge.
+    /// The state before the request, which is needed to undo the charge.
     pub(crate) before: Held,
     pub(crate) mark: Mark,
     pub(crate) held: Held,
@@ -329,7 +330,7 @@ impl Outcome {
 
     /// The outcome of a request whose key was idle.
     pub(crate) fn of_idle(verdict: Verdict, held: Held, at_ns: u64, cost: u64) -> Self {
-        // An idle key owed nothing, so an undo restores an idle state.
+        // An undo restores the idle state, since an idle key owes nothing.
         Self { verdict, mark: Mark::None, before: Held::IDLE, held, at_ns, cost }
     }
 

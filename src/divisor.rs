@@ -38,13 +38,13 @@ impl Divisor {
         self.divisor
     }
 
-    /// The divisor and its multiplier, for [`Self::of_parts`].
+    /// The divisor and its multiplier, from which [`Self::of_parts`] makes the same divisor.
     pub(crate) const fn parts(self) -> [u64; 2] {
         [self.divisor, self.multiplier]
     }
 
-    /// Makes a divisor from numbers that [`Self::parts`] gave, without the long division of [`Self::new`]. From other
-    /// numbers, such as those that are read during a write, it makes a divisor that gives wrong quotients but does not
+    /// Makes a divisor from numbers that [`Self::parts`] gave, without the long division of [`Self::new`]. Other
+    /// numbers may be read while they are being written. A divisor made from them gives wrong quotients, but does not
     /// panic.
     pub(crate) const fn of_parts(divisor: u64, multiplier: u64) -> Self {
         Self { divisor, multiplier }
@@ -54,7 +54,7 @@ impl Divisor {
     #[inline(always)]
     pub(crate) const fn divide(self, number: u64) -> (u64, u64) {
         let taken = ((self.multiplier as u128 * number as u128) >> u64::BITS) as u64;
-        // A divisor of 1 needs no shift. Every other divisor shifts by 1 first and by l - 1 afterwards.
+        // A divisor of 1 needs no shift. For every other divisor, the first shift is by 1 and the second by l - 1.
         let log = Self::log(self.divisor);
         let (first, rest) = if log == 0 { (0, 0) } else { (1, log - 1) };
         // This adds t and half of n - t, as in the formula. The sum never wraps for a divisor that `new` made.

@@ -1,7 +1,7 @@
 //! [`Entry`]: one limit, with every verb that its store supports; and the names of the stores.
 //!
-//! The type of an entry names the store of its limit, so that a verb which the store does not support does not compile.
-//! The following names are needed for the type of a field or an argument:
+//! The type of an entry names the store of its limit. So a call of a verb that the store does not support does not
+//! compile. The following names are needed for the type of a field or an argument:
 //!
 //! | Type | Of |
 //! |---|---|
@@ -56,13 +56,14 @@ pub use crate::store::Store;
 
 /// One limit: the limit of a limiter without keys, or of one key of a limiter.
 ///
-/// Every limiter has a method `entry` that makes entries. An entry borrows the limiter. It does not hold the key, only
-/// the key's position in the table, and it has prefetched the memory at that position. Each verb reads the limiter's
-/// clock, unless the caller has given the entry a time ([`at`](Entry::at)).
+/// Every limiter has a method `entry` that makes entries. An entry borrows the limiter. It stores the key's position in
+/// the table instead of the key, and has prefetched the memory at that position. Each verb reads the limiter's clock,
+/// unless the caller has given the entry a time ([`at`](Entry::at)).
 ///
 /// `Entry<'_>` is the entry of one word or one log ([`Limiter`], [`KeyedLimiter`]). It has every verb. Each verb is one
-/// compare-and-swap, or, in a sliding log, one for each unit. Entries of stripes and sketches can be asked and charged,
-/// alone or together with others, and can borrow from a pool. A verb that they do not support does not compile.
+/// compare-and-swap. In a sliding log it is one compare-and-swap for each unit. Entries of stripes and sketches can be
+/// peeked and charged, alone or together with other entries, and can borrow from a pool. A verb that they do not
+/// support does not compile.
 ///
 /// ```
 /// use tollgate::{KeyedLimiter, Limiter, Quota, Timestamp};
@@ -83,7 +84,7 @@ pub use crate::store::Store;
 pub struct Entry<'a, S = Limit<'a>> {
     pub(crate) limit: S,
     pub(crate) at: Option<Timestamp>,
-    /// Only the store type of a word mentions the lifetime.
+    /// Uses the lifetime, which no other field names, since it is a part of the type `S`.
     pub(crate) borrow: PhantomData<&'a ()>,
 }
 
@@ -105,13 +106,13 @@ impl<'a, S: Store> Entry<'a, S> {
         Self { limit, at: None, borrow: PhantomData }
     }
 
-    /// Decides at the caller's time instead of the time of the limiter's clock. All times that a limiter is given, and
-    /// the times of its clock, must count from the same origin. A time far in the future is accepted, but its charges
-    /// deny other requests until that time.
+    /// Decides at the caller's time instead of the time of the limiter's clock. All times that callers give to a
+    /// limiter must have the same origin as the times of its clock. A time far in the future is accepted, but its
+    /// charges deny other requests until that time.
     ///
     /// Stored time never falls. A request with a time before the window in force counts in that window. Under GCRA,
-    /// charges at later times have not drained yet at an earlier time. If the time of a refund or a cancellation is
-    /// before the time of another charge, too much is given back, including units that had drained before that charge.
+    /// charges that were made at later times have not drained yet. If a refund or a cancellation has an earlier time
+    /// than another charge, it gives back too much, since it includes units that had drained before that charge.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota, Timestamp};
@@ -140,7 +141,7 @@ impl<'a, S: Store> Entry<'a, S> {
     }
 
     /// Decides one request of `cost` units, and charges it if it is admitted. A request of 0 units charges nothing: it
-    /// is admitted unless the limit owes a debt or refuses everything. To ask without charging, use
+    /// is admitted unless the limit owes a debt or refuses everything. To decide without charging, use
     /// [`peek`](Entry::peek).
     ///
     /// ```
@@ -154,10 +155,10 @@ impl<'a, S: Store> Entry<'a, S> {
         self.limit.decide(cost, self.at, cost > 0)
     }
 
-    /// The answer that [`check_n`](Entry::check_n) would give now, without a charge. The answers agree even if the key
-    /// has an idle cell that a check would first forget. (After it has forgotten the cell, such a check also counts the
-    /// key's charges in the spill of a full table ([`WhenFull::Spill`](crate::WhenFull::Spill)) and the time floors of
-    /// the key's other shards. The answer here includes both.)
+    /// The answer that [`check_n`](Entry::check_n) would give now, without a charge. The answers agree even if a check
+    /// would first forget an idle cell of the key. (Such a check then takes into account the key's charges in the spill
+    /// of a full table ([`WhenFull::Spill`](crate::WhenFull::Spill)) and the time floors of the key's other shards. So
+    /// does this answer.)
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
@@ -205,10 +206,10 @@ impl<'a, S: Store> Entry<'a, S> {
         Entry { limit: self.limit.into(), at: self.at, borrow: PhantomData }
     }
 
-    /// Admits as much of `cost` as fits. The [`cost`](Permit::cost) of the permit says how much this is. If not even
-    /// one unit fits, the request is denied, with the denial of a request for one unit. A striped limiter takes the
-    /// units from one stripe after the other. A sketch charges all of the key's cells with as many units as the least
-    /// loaded of these cells has left.
+    /// Admits as much of `cost` as fits. The [`cost`](Permit::cost) of the permit is the number of units that were
+    /// admitted. If not even one unit fits, the answer is the denial of a request for one unit. A striped limiter takes
+    /// the units from one stripe after the other. A sketch charges to each of the key's cells the number of units that
+    /// the least loaded of these cells has left.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
@@ -262,12 +263,12 @@ impl<'a, S: Store> Entry<'a, S> {
 }
 
 impl Entry<'_, KeyCells<'_>> {
-    /// True if the key was seen lately, which means that all of its cells in the sketch hold a charge.
+    /// True if the key was seen lately: all of its cells in the sketch contain a charge.
     ///
-    /// This is the question of a Bloom filter, with entries that expire by themselves. The answer is true from an
-    /// admission of the key until the whole charge has drained (GCRA), or until its window is over (for a sliding
-    /// window, until the next window is over). It may be true for a key that was never seen, as rarely as
-    /// [`SketchSize::for_load`](crate::SketchSize::for_load) lets keys be refused.
+    /// It works like a Bloom filter whose entries expire by themselves. The answer is true from an admission of the key
+    /// until the whole charge has drained (GCRA), or until its window is over (for a sliding window, until the next
+    /// window is over). The answer may be true for a key that was never seen, with the same probability with which
+    /// [`SketchSize::for_load`](crate::SketchSize::for_load) lets a key be refused.
     ///
     /// ```
     /// use tollgate::{ManualClock, Policy, SketchLimiter, SketchSize};
@@ -287,9 +288,9 @@ impl Entry<'_, KeyCells<'_>> {
 impl<'a> Entry<'a> {
     /// The key under another of the limiter's quotas. Tiers are numbered from 0 in the order in which the
     /// [tiers](crate::KeyedBuilder::tier) were given. Each tier counts the key separately. Without this call the key is
-    /// in tier 0. The caller chooses the tier of each key. If the choice changes, [`move_to`](Entry::move_to) moves the
-    /// units that the key has spent to the new tier. Tier 0 of a limiter with [own quotas](Entry::under) is the quota
-    /// that it was built with.
+    /// in tier 0. The caller chooses the tier of each key. When a key gets another tier, [`move_to`](Entry::move_to)
+    /// moves the units that the key has spent to the new tier. Tier 0 of a limiter with [own quotas](Entry::under) is
+    /// the quota that it was built with.
     ///
     /// # Errors
     /// Returns an error if there is no such tier. A limiter that was built without further
@@ -314,28 +315,29 @@ impl<'a> Entry<'a> {
     /// own quotas ([`own_quotas`](crate::KeyedBuilder::own_quotas)). Without this call the key has the quota with which
     /// the limiter was built.
     ///
-    /// A key has one count, even if it is asked under several quotas. When its quota changes, the units that the key
-    /// has spent stay spent, and a raised rate or burst applies from the next request. Spent units come back at the
+    /// A key has one count, even if its requests come under several quotas. When its quota changes, the units that the
+    /// key has spent stay spent, and a raised rate or burst applies from the next request. Spent units come back at the
     /// rate of the quota under which the key was last admitted, or of a faster quota under which it was denied since.
     /// In any time T a key is admitted at most B + R * T units, where B is the largest burst and R the highest rate of
-    /// the quotas under which it was asked. So nobody gains by alternating between two quotas.
+    /// the quotas of its requests. So alternating between two quotas gains nothing.
     ///
     /// The call looks the quota up in a table, which takes some 130 instructions.
     ///
-    /// * A permit gives units back ([`refund`](Entry::refund)) only while its key is still counted in the quota of the
-    ///   charge. Since the charge, the key must not have moved to a faster quota, nor to another quota with a debt
-    ///   above the burst of either. The same must hold for the keys that share a mark with this key, which are a
-    ///   thousandth of all keys.
-    /// * A [reservation](Entry::reserve) keeps its turn. If the key is then asked under a faster quota, the reserved
-    ///   units come back before that turn. The reservation may then be used at its turn in addition to these units.
+    /// * A permit gives units back ([`refund`](Entry::refund)) only while its key still belongs to the quota of the
+    ///   charge. Since the charge, the key must not have moved to a faster quota, and must not have moved to another
+    ///   quota while its debt was above the burst of either quota. Such moves are recorded for groups of keys, so the
+    ///   same must be true for all keys in the group of this key, which is a thousandth of all keys.
+    /// * A [reservation](Entry::reserve) keeps its turn. If a request of the key then comes under a faster quota, the
+    ///   reserved units come back before that turn. The reservation may then be used at its turn in addition to these
+    ///   units.
     /// * A debt is rounded up to a tick of the new quota, which is at most 1/256 of a unit if its words have room. So
-    ///   the wait in a denial may be a tick too short if the new quota is not faster than the old one.
-    /// * A word under the new quota can hold a debt of at least twice its burst. A larger debt comes back at the old
-    ///   rate until the word can hold it.
-    /// * A request that finds its key counted in another quota is decided at the time of the limiter's clock, or at the
+    ///   if the new quota is not faster than the old one, the wait in a denial may be too short by one tick.
+    /// * A word under the new quota can hold a debt of at least twice its burst. A larger debt drains at the old rate
+    ///   until the word can hold it.
+    /// * A request whose key still belongs to another quota is decided at the time of the limiter's clock, or at the
     ///   time that you give ([`at`](Entry::at)) if that is later. The bound above holds in the times of the limiter's
-    ///   clock. A request at a time d before that clock may be admitted up to R * d units more. A time ahead of the
-    ///   clock is taken as it is, as in every limiter.
+    ///   clock. A request whose time is d before that clock may be admitted up to R * d units more. A time ahead of the
+    ///   clock is not changed, as in every limiter.
     ///
     /// # Errors
     /// Returns an error if the limiter was built without own quotas, if the quota does not fit in the limiter's words,
@@ -360,14 +362,14 @@ impl<'a> Entry<'a> {
     }
 
     /// Moves the units that a key has spent from this tier to another, as when a customer's plan changes, and returns
-    /// their number. In its old tier the key is then like a key that was never used.
+    /// their number. After that, the key's limit in the old tier is like a limit that was never used.
     ///
-    /// The units are rounded up. Units beyond the most that a word can hold (twice the new burst, the new policy's
-    /// debt, or the new window's limit) are dropped, and so are units that an old window counted above its limit.
-    /// Charges that the key gets in the old tier before the end of this call are moved, too. The spill
-    /// ([`WhenFull::Spill`](crate::WhenFull::Spill)) holds the debt of a key without a cell. That debt is charged in
-    /// the new tier, and also stays in the old tier until it has drained there. Between [own quotas](Entry::under)
-    /// nothing has to be moved, since a key has one count for all of them.
+    /// The units are rounded up. Units that do not fit in the new word are dropped: it holds twice the new burst, the
+    /// new policy's debt, or the new window's limit. Units that an old window counted above its limit are dropped, too.
+    /// Charges that the key gets in the old tier before the end of this call are moved, too. A key without a cell may
+    /// have a debt in the spill ([`WhenFull::Spill`](crate::WhenFull::Spill)). This debt is charged in the new tier,
+    /// but also stays in the old tier until it has drained there. Between [own quotas](Entry::under) nothing has to be
+    /// moved, since a key has one count for all of them.
     ///
     /// # Errors
     /// Returns an error if there is no such tier, or if the table is full of live keys and has no spill. Then nothing
@@ -393,8 +395,8 @@ impl<'a> Entry<'a> {
     /// Units that have drained meanwhile cannot be given back: under GCRA these are `rate * (now - then)` units. A
     /// window gives back only while the window (or segment) that was charged is the current one. Some permits give back
     /// nothing: the permit of a peek; the permit of a limit with another policy; a permit from before a change of the
-    /// quota, even if the quota has been changed back; the permit of a charge in the spill; and the permit of a key
-    /// that the table has forgotten, since such a key owes nothing.
+    /// quota, even if the quota has been changed back; and the permit of a charge in the spill. A permit of a key that
+    /// the table has forgotten also gives back nothing, since such a key owes nothing.
     ///
     /// A sliding log gives back each unit that is still in the window and whose place no later request has taken. If
     /// another thread reads that place at the same moment, the unit may come back up to a window late, never too
@@ -454,11 +456,11 @@ impl<'a> Entry<'a> {
     /// turns out to be lower and the permit of its charge is gone. If you still have the permit, use
     /// [`refund`](Entry::refund).
     ///
-    /// It never takes back more than is charged: under GCRA the units that are owed now, including a debt; in a window
-    /// its newest count; in a sliding log any slots within the window. During a penalty, and for a key without a cell,
-    /// it takes back nothing. The units that are taken back may be admitted above the bound, and no more. If they were
-    /// charged for a [reservation](Entry::reserve), the reservation still proceeds at its turn, so the bound may be
-    /// exceeded at that later time.
+    /// It never takes back more than is charged. Under GCRA this is everything that is owed now, including a debt; in a
+    /// window it is the newest count; in a sliding log it is every slot within the window. During a penalty, and for a
+    /// key without a cell, it takes back nothing. So at most the units that are taken back are admitted above the
+    /// bound. If they were charged for a [reservation](Entry::reserve), the reservation still proceeds at its turn, so
+    /// the bound may be exceeded at that later time.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
@@ -475,8 +477,8 @@ impl<'a> Entry<'a> {
     /// reservation's turn ([`Reservation::ready_at`]) the whole charge is given back, as if the reservation had not
     /// been made. After its turn only the units that have not drained since are given back. If a request has queued up
     /// behind it, the charge stays, since the later places are promised. In a sliding log each slot of the reservation
-    /// is treated separately: it is given back if no slot behind it is promised, and is free from the reservation's
-    /// turn on.
+    /// is given back separately, if no slot behind it is promised. The slot is then free from the reservation's turn
+    /// on.
     ///
     /// ```
     /// use std::time::Duration;
@@ -495,8 +497,8 @@ impl<'a> Entry<'a> {
     }
 
     /// Forgets all charges: from now on the limit is like a limit that was never used. Do not give back permits and
-    /// reservations from before the reset, since that would give back a later charge. A `check_all` that is denied
-    /// during the reset may do this, too.
+    /// reservations from before the reset, since this would give back a later charge. A `check_all` that is denied
+    /// during the reset may also give back a later charge.
     ///
     /// For a key, the charges in its cell are forgotten. Charges in the spill, which were made while the key had no
     /// cell, are not forgotten: they only drain. Keys with equal tags and the same units share one word (see
@@ -578,7 +580,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     }
 }
 
-/// A limiter of any kind for keys of the type `K`. Code that holds several kinds of limiter can use `&dyn
+/// A limiter of any kind for keys of the type `K`. Code that works with several kinds of limiter can use `&dyn
 /// AnyLimiter<str>`.
 ///
 /// ```

@@ -71,7 +71,7 @@ impl PolicyError {
         Self::new(format!("a window cannot be cut into {segments} segments; use 2 to 64, as in x6"))
     }
 
-    /// The error for a window that is not a whole number of nanoseconds per segment.
+    /// The error for a window whose segments would not be a whole number of nanoseconds long.
     pub(crate) fn uneven_segments(window_ns: u64, segments: u8) -> Self {
         let even = |n: &u8| window_ns.is_multiple_of(u64::from(*n));
         let fewer = (2..segments).rev().find(even);

@@ -1,4 +1,4 @@
-//! Requests that their own limit denies but another source may admit, such as spare capacity or a larger account.
+//! Requests that one limit denies and another source may still admit, such as spare capacity or a larger account.
 
 use crate::clock::Timestamp;
 use crate::decision::{Decision, Denial};
@@ -6,14 +6,14 @@ use crate::entry::Entry;
 use crate::store::Store;
 
 impl<S: Store> Entry<'_, S> {
-    /// Like [`check`](Entry::check), but if the request is denied *for now*, `or` is asked and may admit it by
-    /// returning true. `or` is given the denial, and the time of [`at`](Entry::at) if the caller gave one.
+    /// Like [`check`](Entry::check), but if the request is denied *for now*, `or` is called and may admit the request
+    /// by returning true. `or` is given the denial, and the time of [`at`](Entry::at) if the caller gave one.
     ///
-    /// A request that `or` admits charges nothing here, and its denial is not counted, even if the policy counts
-    /// denials. The figures of its permit are those of this limit, which gives nothing back for it.
+    /// A request that `or` admits charges nothing to this limit, and its denial is not counted, even if the policy
+    /// counts denials. The figures of its permit are those of this limit. A refund of this permit gives nothing back.
     ///
-    /// `or` is not asked if the cost is 0 or never fits, during a penalty, or if the key is without a cell in a full
-    /// table (even if the spill decides). If `or` returns false, the answer is the same as for a check.
+    /// `or` is not called if the cost is 0 or never fits, during a penalty, or if the key has no cell because the table
+    /// is full (even if the spill decides). If `or` returns false, the answer is the same as for a check.
     ///
     /// The crate `tollgate-elastic` lends spare capacity in this way.
     ///
@@ -56,7 +56,8 @@ impl<S: Store> Entry<'_, S> {
         self.or(self.peek(cost), or, |_| None)
     }
 
-    /// Asks `or` if the limit has denied. If both deny, `refuse` counts the denial, if the policy counts denials.
+    /// Calls `or` if the limit has denied. If `or` also denies and the policy counts denials, `refuse` counts the
+    /// denial.
     #[inline]
     fn or(
         &self,

@@ -2,16 +2,16 @@
 //! the first shard is prefetched at once.
 //!
 //! The key is hashed once: the topmost bits of the hash choose its first shard, and the lowest bits make its tag. No
-//! bit is used for both unless the tag is so wide or the table so large that 64 bits are too few. A second hash for the
-//! tag, with seeds of its own, would cost a quarter of a decision, and would help only in a rare case. It would not
+//! bit is used for both, unless the tag is so wide or the table so large that 64 bits do not suffice. A second hash for
+//! the tag, with seeds of its own, would cost a quarter of a decision, and would help only in a rare case. It would not
 //! help against keys that collide in aHash for all seeds (aHash#163 and aHash#292 had such keys), since these keys
 //! would collide in both hashes.
 //!
 //! Shards form *units*: two shards side by side, in two cache lines that the hardware fetches together. A key has two
-//! units. The key is searched for in one shard after the other: first in its *home*, which its hash names, then in its
-//! home's *sibling*, and then in the two shards of its *second unit*, which follows from the tag. Keys with equal tags
-//! share both units or neither, though perhaps not their homes. So all installs of keys with the same tag and units
-//! search the same cells.
+//! units. The key is searched for in one shard after the other. The first is its *home*, which follows from its hash.
+//! The second is the *sibling* of the home in the same unit. The last two are the shards of its *second unit*, which
+//! follows from its tag. Keys with equal tags have either both units in common or neither; their homes may differ. So
+//! if two keys have the same tag and units, their installs search the same cells.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::net::IpAddr;
@@ -46,21 +46,21 @@ impl Tag {
     }
 }
 
-/// The hash of keys, and the number that makes the second unit from the tag.
+/// The hasher of keys, and the number by which a tag is mapped to a second unit.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyHasher<S> {
     hash: S,
     mix: Mix,
 }
 
-/// The number that makes a key's second unit from its tag.
+/// The number by which a key's tag is mapped to its second unit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mix(u64);
 
 impl<S: BuildHasher> KeyHasher<S> {
     pub(crate) fn new(hash: S) -> Self {
-        // The number is odd, so that the multiplication in `second` is a bijection. It is as secret as the seeds: it is
-        // the hash of a value that cannot be a key, since no key has its type.
+        // The number is odd, so that the multiplication in `second` is a bijection. It is as secret as the seeds, since
+        // it is the hash of a value that cannot be a key: no key has the type of this value.
         let mix = Mix(hash.hash_one((GOLDEN, "second unit", [u8::MAX; 3])) | 1);
         Self { hash, mix }
     }
@@ -108,18 +108,18 @@ impl<S: BuildHasher> KeyHasher<S> {
 impl Mix {
     /// A shard of the key's second unit. `unit` is the number of shards in a unit. If u is the key's first unit, the
     /// other is `g(tag) - u` modulo the number of units, and the same formula maps the second unit back to the first.
-    /// Keys with equal tags that share one of their units therefore share both, and are one key to the table. If the
-    /// second unit is the same as the first, the key has only one unit.
+    /// So if two keys with equal tags share one unit, they share both units, and the table treats them as one key. If
+    /// the second unit is the same as the first, the key has only one unit.
     #[inline]
     pub(crate) fn second(&self, identity: Identity, shards: usize, unit: usize) -> usize {
-        // The home and this shard have the same position in their units. This position only decides which shard of the
-        // second unit is searched first.
+        // The home and this shard have the same position in their units. The position determines only which shard of
+        // the second unit is searched first.
         let (units, first, side) = (shards / unit, identity.first / unit, identity.first % unit);
         // The multiplication by a secret odd number lets all bits of the tag reach the topmost bits, from which `scale`
-        // makes the unit. So keys that share one unit are spread over all other units.
+        // computes the unit. So keys that share one unit are spread over all other units.
         let pair = scale(identity.tag.0.wrapping_mul(self.0), units);
-        // Both numbers lie below the number of units. So a negative difference comes into range if the number of units
-        // is added once.
+        // Both numbers are below the number of units. So if the difference is negative, adding the number of units once
+        // brings it into range.
         let (second, borrowed) = pair.overflowing_sub(first);
         let second = if borrowed { second.wrapping_add(units) } else { second };
         pair_of(second, first, units) * unit + side
@@ -128,10 +128,10 @@ impl Mix {
     /// The identity in tier `to` of a key that has this identity in tier `from`. The identity in tier 0 follows from
     /// the key's hash.
     ///
-    /// The key is not needed, so an entry need not hold it. Homes and tags are each mapped one to one, so keys are
-    /// distinguished in every tier as well as in tier 0. A key's homes in two tiers are far apart, so a key in several
-    /// tiers does not fill its own shards. Its tags in two tiers differ, too. Otherwise, if both homes were the same
-    /// shard, the word of one tier would be mistaken for the word of the other.
+    /// The key is not needed, so an entry need not hold it. Homes and tags are each mapped one to one, so every tier
+    /// distinguishes keys as well as tier 0 does. A key's homes in two tiers are far apart, so the words of a key in
+    /// several tiers do not fill its own shards. The key's tags in two tiers also differ. Otherwise, if both homes were
+    /// the same shard, the word of one tier would be mistaken for the word of the other.
     #[inline]
     pub(crate) fn in_tier(
         &self,
@@ -142,8 +142,8 @@ impl Mix {
     ) -> Identity {
         let home = |tier: u16| scale(u64::from(tier).wrapping_mul(GOLDEN), shards);
         let first = identity.first + home(to) + (shards - home(from));
-        // The same function maps the tag back. No tag is mapped to 0, the tag that no key has. The number is odd, so
-        // the tags of any two tiers differ.
+        // The same function maps the tag back. No tag is mapped to 0, the tag that no key has. The number of the mix is
+        // odd, so the tags of any two tiers differ.
         let turned = |Tag(tag): Tag, tier: u16| {
             let turn = u64::from(tier).wrapping_mul(self.0).wrapping_mul(words_per_tag) & !TOPMOST;
             Tag(if tag == turn { tag } else { tag ^ turn })
@@ -152,14 +152,14 @@ impl Mix {
     }
 }
 
-/// 2^64 divided by the golden ratio. Modulo 2^64, its multiples lie as far apart as they can.
+/// 2^64 divided by the golden ratio. Modulo 2^64, its multiples are spread as widely as possible.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The topmost bit of a word, which is 0 in a live word.
 const TOPMOST: u64 = 1 << 63;
 
-/// The second unit of a key. The tag pairs the two units, so that each is computed from the other in the same way. The
-/// proofs need this.
+/// The second unit of a key. The tag determines the pair of units, so that each unit is computed from the other in the
+/// same way. The proofs need this symmetry.
 #[inline(always)]
 fn pair_of(second: usize, first: usize, units: usize) -> usize {
     // This fault makes pairs that overlap, so that keys with equal tags may share one unit and not the other.
@@ -183,7 +183,7 @@ fn hash_of<K: Hash + ?Sized>(hash: &impl BuildHasher, key: &K) -> u64 {
     hasher.finish()
 }
 
-/// Maps a hash evenly to `0..places`: the high half of the product.
+/// Maps a hash evenly to `0..places`, by taking the high half of a product.
 #[expect(clippy::cast_possible_truncation, reason = "below `places`, which is a usize")]
 #[inline]
 pub(crate) fn scale(hash: u64, places: usize) -> usize {
@@ -210,7 +210,7 @@ pub(crate) fn unit() -> usize {
 #[inline(always)]
 pub(crate) fn shards_of(home: usize, second: usize) -> impl Iterator<Item = usize> + Clone {
     let all = all_shards_of(home, second);
-    // The tag may pair a unit with itself. Then the key has only two shards. None of them may be searched twice, since
+    // If the tag pairs a unit with itself, the key has only two shards. Neither may be searched twice, since
     // `install/open` counts the words with the key's tag.
     let count = if home / unit() == second / unit() { unit() } else { 2 * unit() };
     (0..count).map(move |nth| all[nth])
@@ -249,10 +249,10 @@ pub(crate) fn prefetch<T>(target: &T) {
 }
 
 /// Prefetches the other line of the unit that `home` is in, before a clock is read. One key in twenty has its cell in
-/// that other line. The hardware fetches pairs of lines only if it has little else to fetch. Otherwise a key in the
-/// other line would wait for a second line after the first, and the next reading of the clock would wait, too (see
-/// [`prefetch`]). A caller that reads no clock does not have this wait. For such a caller, in tables far larger than
-/// the cache, twice as many fetches would cost more than they save.
+/// the other line. The hardware fetches both lines of a pair only if few other fetches are pending. Without this
+/// prefetch, a key in the other line would wait for a second line after the first, and the next reading of the clock
+/// would wait, too (see [`prefetch`]). A caller that reads no clock does not have this wait. In tables far larger than
+/// the cache, doubling the number of fetches would cost such a caller more than it saves.
 #[inline(always)]
 pub(crate) fn prefetch_sibling<T>(home: &T) {
     // Units begin at a pair of lines (`keyed/memory/mod.rs`), so the two addresses of a unit differ only in this bit.
@@ -365,8 +365,8 @@ pub(crate) mod tests {
         ("bit-reversed", u64::reverse_bits),
     ];
 
-    /// The chi-square statistic of 2^18 numbers in 1024 classes lies within 6 standard deviations of its mean. A good
-    /// hash would fail this test once in 10^8 runs with random seeds, and here the seeds are fixed.
+    /// True if the chi-square statistic of 2^18 numbers in 1024 classes lies within 6 standard deviations of its mean.
+    /// A good hash would fail this test once in 10^8 runs with random seeds, and here the seeds are fixed.
     pub(crate) fn is_even(classes: impl Iterator<Item = usize>) -> bool {
         let mut counts = [0_i64; 1024];
         classes.for_each(|class| counts[class] += 1);

@@ -7,18 +7,18 @@ use crate::store::Store;
 /// Units that one thread has taken from a limit in advance, and spends without atomics: see [`Entry::lease`].
 ///
 /// Taking the units is one decision on the shared word, and returning them is another. Spending a unit is only a
-/// subtraction. A thread that leases 32 units at a time touches the shared cache line a thirty-second as often. Other
+/// subtraction. A thread that leases 32 units at a time touches the shared cache line only once for 32 units. Other
 /// threads cannot use the units in a lease. So choose batches that are small compared with the burst.
 ///
 /// # What it guarantees
-/// In any interval of length W at most `burst + rate * W` units are admitted, besides the units that were in leases
-/// when the interval began.
+/// In any interval of length W at most `burst + rate * W` units are admitted, plus the units that were in leases when
+/// the interval began.
 ///
 /// When the lease is dropped, unspent units are given back by a [`refund`](Entry::refund), less those that have drained
 /// meanwhile. So no unit of a lease of n units comes back later than n emission intervals after the lease was taken.
 /// (An emission interval is the time in which one unit comes back.) Under a window, units come back only while the
 /// window that was charged is the current one. For policies that count denials, [`AtLimit`](crate::AtLimit) says which
-/// requests of a lease are denials.
+/// requests of a lease count as denials.
 ///
 /// ```
 /// use tollgate::{Limiter, Quota};
@@ -36,7 +36,7 @@ use crate::store::Store;
 /// ```
 #[derive(Debug)]
 pub struct Lease<'a> {
-    /// The entry. It has a time if the lease was taken at a time of the caller.
+    /// The entry. It has a time if the caller gave the time at which the lease was taken.
     entry: Entry<'a>,
     /// The number of units in a batch.
     units: u64,
@@ -65,7 +65,7 @@ impl<'a> Entry<'a> {
     /// ```
     pub fn lease(self, units: u64) -> Result<Lease<'a>, Denial> {
         let permit = self.check_n(units).into_result()?;
-        // The whole batch has one answer, which does not say which of its units went beyond the limit.
+        // There is one answer for the whole batch, which does not say which of its units went beyond the limit.
         Ok(Lease { entry: self, units, left: units, over: permit.is_over(), permit })
     }
 }
@@ -110,11 +110,11 @@ impl Lease<'_> {
     }
 
     /// Spends `cost` units. If the lease has too few units left, it returns them and takes a new batch at the time of
-    /// the limiter's clock: as many units as before, or `cost` if that is more. If this batch does not fit, the lease
-    /// takes only `cost` units.
+    /// the limiter's clock. The batch is as large as before, or `cost` if that is more. If this batch does not fit, the
+    /// lease takes only `cost` units.
     ///
     /// If the caller gave the time of the lease, the lease takes no new batch, since the caller's clock may differ from
-    /// the limiter's. It only spends the units that are left, and then asks the limit for each request.
+    /// the limiter's. It only spends the units that are left, and then passes each request on to the limit.
     ///
     /// # Errors
     /// Returns the denial of the limit if the limit does not have `cost` units. A smaller cost may still fit.
@@ -154,7 +154,7 @@ impl Lease<'_> {
     fn refill(&mut self, cost: u64) -> bool {
         // A cost above the size of a batch makes a larger batch.
         let batch = self.units.max(cost);
-        // The caller did not ask for a whole batch, so a batch that does not fit is not counted as a denial.
+        // The caller requested only `cost` units, so a batch that does not fit is not counted as a denial.
         let Decision::Allowed(permit) = self.entry.limit.try_check(batch, None) else {
             return false;
         };
@@ -181,7 +181,7 @@ impl Lease<'_> {
     }
 
     /// True if the units that were taken last were admitted only because the policy is soft: see [`Permit::is_over`].
-    /// This is an answer about the whole batch, not about single units.
+    /// The answer is about the whole batch, not about single units.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Percent, Policy, Quota};
@@ -215,8 +215,8 @@ impl Lease<'_> {
         self.unspent()
     }
 
-    /// Gives the units that are left back by a refund, which leaves out the units that have drained since. Most often
-    /// no units are left, and then the clock is not read.
+    /// Refunds the units that are left, except for those that have drained since. Most often no units are left, and
+    /// then the clock is not read.
     fn give_back(&mut self) {
         if self.entry.at.is_none() && self.left > 0 {
             let unspent = self.unspent();

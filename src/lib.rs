@@ -38,8 +38,9 @@
 //! # Ok::<(), tollgate::BuildError>(())
 //! ```
 //!
-//! The capacity is the number of clients that are limited at the same time: the clients that send requests within the
-//! time in which a burst comes back. [`guide::production`] says how to choose it, and what a full table does.
+//! The capacity is the number of clients that are limited at the same time. These are the clients that send requests
+//! within the time in which a burst comes back. [`guide::production`] says how to choose it, and what a full table
+//! does.
 //!
 //! # In a server on axum, tower or tonic
 //!

@@ -1,4 +1,4 @@
-//! [`Limit`]: a limit in one word or one log, for code that need not know if a limiter or a table holds it.
+//! [`Limit`]: a limit in one word or one log, for code that treats a [`Limiter`] and a key of a table alike.
 
 use std::fmt;
 
@@ -70,8 +70,8 @@ impl Limit<'_> {
         }
     }
 
-    /// The longest wait of a request under the policy in nanoseconds, and the largest number of units behind which it
-    /// may wait.
+    /// The policy's bounds for a wait: its longest time in nanoseconds, and the largest number of units behind which a
+    /// request may wait.
     pub(crate) fn queue(&self) -> [u64; 2] {
         let queue = match self {
             Self::One(limiter) => limiter.queue(),
@@ -111,17 +111,18 @@ impl Store for Limit<'_> {
 
     #[inline(always)]
     fn try_check(&self, cost: u64, at: Option<Timestamp>) -> Decision {
-        // If the policy counts no denials, a check does the same as a try, and only a check has an inline path.
+        // If the policy counts no denials, a check does the same as a try. A check is used then, since it has an inline
+        // path.
         let verb = if self.counts_denials() { Verb::Try } else { Verb::Check };
         self.ask(verb, cost, at, cost > 0)
     }
 
     fn refuse(&self, cost: u64, at: Option<Timestamp>) -> Option<Decision> {
         match self {
-            // A key that is not in the table has no word in which the denial could be counted, so the table handles
-            // this case.
+            // The table handles keys separately, since a key that is not in the table has no word in which a denial
+            // could be counted.
             Self::Key(place) => place.refuse(cost, at.unwrap_or_else(|| self.clock().now())),
-            // If the policy counts no denials, there is nothing to write, and the answer of the try stands.
+            // If the policy counts no denials, there is nothing to write, and the answer of the try is final.
             _ if !self.counts_denials() => None,
             _ => Some(self.ask(Verb::Refuse, cost, at, true)).filter(|told| !told.is_allowed()),
         }

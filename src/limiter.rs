@@ -26,8 +26,9 @@ use crate::word::Word;
 /// one compare-and-swap; a denial writes nothing, unless the policy counts denials
 /// ([`AtLimit`](crate::AtLimit)). No thread ever waits for another.
 ///
-/// The times that a limiter is given may jump or run backward. Stored time never falls, so a late or repeated `now`
-/// brings no spent unit back. (Under a window, a late `now` is treated as the start of the window in force.)
+/// The times that a limiter is given may jump or run backward. Stored time never falls, so no spent unit comes back
+/// because a `now` is late or is repeated. (Under a window, a late `now` is treated as the start of the window in
+/// force.)
 ///
 /// The quota is fixed, unless the limiter is built as [`changing`](LimiterBuilder::changing).
 ///
@@ -61,21 +62,21 @@ impl Changing<Limiter> {
     /// time of the limiter's clock. If the clock reads earlier than at the last change, the time of the last change is
     /// used.
     ///
-    /// Spent units stay spent. The bound across a change is the same as for [a keyed limiter](Changing): the larger of
-    /// the two bursts, once, plus the units that come back at each rate while it is in force.
+    /// Spent units stay spent. Across a change, the bound is the same as for [a keyed limiter](Changing): the larger of
+    /// the two bursts, plus the units that come back under each quota while it is in force.
     ///
     /// In a sliding log, units that were admitted before a change are counted after it for the rest of their window,
     /// even if the limit was higher then. A request is admitted if these units and its cost are at most the limit in
     /// force. A permit from before a change of the count gives back nothing, even if the count is changed back. While a
-    /// change is under way, only a reset gives units back. After the count was lowered,
+    /// change is under way, no units are given back except by a reset. After the count has been lowered,
     /// [`uncharge`](crate::Entry::uncharge) first gives back the units beyond the lower limit. A change of the count
     /// reads all slots some 70 times.
     ///
     /// # Errors
     /// Returns an error if the limiter could not have been built as [`changing`](LimiterBuilder::changing) with the new
-    /// quota, or if another change is under way. For a sliding log it also returns an error if the new quota differs by
-    /// more than its count, if the count is above the count of the first policy, or if another thread is in the middle
-    /// of a request of several units or of a refund. After an error nothing has changed.
+    /// quota, or if another change is under way. For a sliding log there are three more cases: the new quota differs by
+    /// more than its count; the count is above the count of the first policy; or another thread is in the middle of a
+    /// request of several units or of a refund. After an error nothing has changed.
     ///
     /// ```
     /// use std::time::Duration;
@@ -139,15 +140,16 @@ impl LimiterBuilder {
     /// No thread ever waits for another, and nothing is allocated after the limiter has been built. Spent units stay
     /// spent across a change, and across changes back and forth (as in [a keyed limiter](Changing)). Each decision
     /// takes a few nanoseconds longer, and the time in a word has fewer bits. At up to 32,000 units per second a tick
-    /// is 1/4096 of the time in which a unit comes back. At higher rates a tick is a larger part of that time, and
-    /// rates above 70 million units per second do not fit. (With a fixed quota a tick is 1 ns at most, and 2.2 billion
-    /// units per second fit.)
+    /// is 1/4096 of the time in which a unit comes back. At higher rates a tick is a larger part of this time. Rates
+    /// above 70 million units per second do not fit. (With a fixed quota a tick is 1 ns at most, and 2.2 billion units
+    /// per second fit.)
     ///
     /// One thing is assumed: no thread sleeps in the middle of a decision while four changes are made at one instant of
-    /// the clock. Such a thread might mistake a new word for the word that it had read, and a charge would be lost.
+    /// the clock. Such a thread might mistake a new word for the word that it had read, and then a charge would be
+    /// lost.
     ///
-    /// A sliding log gets its slots when it is built: its count may change, up to the count with which it is built.
-    /// After the count has been lowered, each decision reads all slots.
+    /// A sliding log gets its slots when it is built, so its count can never be higher than the count with which it is
+    /// built. After the count has been lowered, each decision reads all slots.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -210,8 +212,8 @@ impl LimiterBuilder<Changeable> {
     /// ```
     pub fn build(self) -> Result<Changing<Limiter>, ChangeError> {
         let (policy, clock) = self.parts();
-        // A change of a log's count only changes its slots. All other quotas are stored beside a word, which has the
-        // index of its quota.
+        // A change of a log's count only changes its slots. For every other policy the quotas are stored beside the
+        // word, and the word contains the index of its quota.
         let state = match LogRule::of(&policy) {
             Some(rule) => State::Log(Box::new(Log::changing(rule, policy))),
             None => State::Changing(Box::new(ChangingCell::new(in_a_word(policy, &clock)?)?)),
@@ -224,7 +226,7 @@ impl LimiterBuilder<Changeable> {
 #[derive(Debug)]
 #[repr(u8)] // so that one comparison tells the first case from all others
 pub(crate) enum State {
-    /// A word of plain GCRA, which nearly all limiters have. It is decided inline.
+    /// A word of plain GCRA, which is the case for nearly all limiters. Its decisions are inline.
     Plain { cell: CachePadded<Cell>, gcra: Gcra },
     /// A word of any other policy than plain GCRA.
     Word { cell: CachePadded<Cell>, meter: Meter },
@@ -238,8 +240,8 @@ impl Limiter {
     /// A limiter with the machine's fastest clock ([`Clock::monotonic`]; [`Clock::unix`] for windows of the calendar).
     /// For other settings use a [`builder`](Limiter::builder).
     ///
-    /// A limiter needs no memory besides its own size. Only a sliding log allocates memory, here and like any `Box`: 8
-    /// bytes for each unit and a little more, so about 8 MiB at most.
+    /// A limiter needs no memory besides its own size. Only a sliding log allocates memory, in this call: a little more
+    /// than 8 bytes for each unit, so about 8 MiB at most.
     ///
     /// ```
     /// use tollgate::{Limiter, Policy};
@@ -285,8 +287,8 @@ impl Limiter {
         match &self.state {
             State::Changing(changing) => changing.set_quota(in_a_word(policy, &self.clock)?, now),
             State::Log(log) => log.set_quota(policy),
-            // This does not happen: only a limiter that was built as changing is asked, and such a limiter has neither
-            // of these states.
+            // This never happens: only a limiter that was built as changing has a `set_quota`, and such a limiter has
+            // neither of these states.
             State::Plain { .. } | State::Word { .. } => {
                 Err(ChangeError::DoesNotFit { state_bits: 0 })
             }
@@ -312,7 +314,7 @@ impl Limiter {
     /// wait. Returns `None` if the policy has no queue.
     pub(crate) fn queue(&self) -> Option<[u64; 2]> {
         match &self.state {
-            // A check is decided in the same way with a queue and without, so plain GCRA may have a queue.
+            // A queue does not change how a check is decided, so plain GCRA may have a queue.
             State::Plain { .. } => self.policy.queue_bounds(),
             State::Word { meter, .. } => meter.rules.queue,
             State::Changing(changing) => changing.rules().queue,
@@ -366,7 +368,7 @@ impl Limiter {
     }
 
     /// Decides a request of `cost` units now, and charges it if it is admitted. A request of 0 units charges nothing.
-    /// To ask without charging, use [`peek`](crate::Entry::peek).
+    /// To decide without charging, use [`peek`](crate::Entry::peek).
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -382,20 +384,20 @@ impl Limiter {
     #[inline(always)]
     fn decide(&self, now: Timestamp, cost: u64) -> Decision {
         match &self.state {
-            // Nearly all limiters have plain GCRA, which is decided inline.
             State::Plain { cell, gcra } => cell.check_plain(gcra, now, cost),
             _ => self.decide_apart(now, cost),
         }
     }
 
-    /// Decides a check for all limiters other than plain GCRA. They share one call, since two calls would cost the
-    /// plain path a register. Each arm is a tail call, so this function only jumps to the code that decides.
+    /// Decides a check for all limiters other than plain GCRA. These checks share one function, since a second call
+    /// would cost the plain path a register. Each arm is a tail call, so this function only jumps to the code that
+    /// decides.
     #[inline(never)]
     fn decide_apart(&self, now: Timestamp, cost: u64) -> Decision {
         match &self.state {
             State::Changing(changing) => changing.check(cost, now),
-            // The code of a log is behind a call, since it would need a stack frame here. Plain GCRA does not come
-            // here: `decide` has its code inline, and a second copy would be of no use.
+            // The code of a log is behind a call, since it would need a stack frame here. Plain GCRA does not get here,
+            // since `decide` has its code inline.
             State::Log(_) | State::Plain { .. } => {
                 self.ask_slowly(Verb::Check, cost, now, cost > 0)
             }
@@ -413,12 +415,12 @@ impl Limiter {
         }
     }
 
-    /// Decides all verbs for logs and for limiters whose quota may change. For the other limiters it decides all verbs
-    /// other than a check.
+    /// Decides requests of every verb for logs and for limiters whose quota may change. For the other limiters it
+    /// decides requests of every verb except checks.
     #[inline(never)]
     fn ask_slowly(&self, verb: Verb, cost: u64, now: Timestamp, charge: bool) -> Decision {
         match &self.state {
-            // The quota in force decides. The word has the index of the quota in which it is counted.
+            // The quota in force decides. The word has the index of the quota under which it is counted.
             State::Changing(changing) => match verb {
                 // Only peeks come here: checks that charge have a path of their own.
                 Verb::Check => changing.check_by_code(cost, now, charge),
@@ -442,7 +444,7 @@ impl Limiter {
 
     pub(crate) fn amend(&self, now: impl Fn() -> Timestamp, amendment: Amendment<'_>) -> u64 {
         match &self.state {
-            // The word may be counted in another quota now than at the charge of the permit.
+            // The word may now belong to another quota than at the time of the charge.
             State::Changing(changing) => changing.amend(now, amendment),
             State::Log(log) => log.amend(now(), amendment),
             State::Plain { cell, gcra } => cell.amend(&Meter::plain(*gcra), now, amendment),

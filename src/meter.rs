@@ -10,13 +10,13 @@ use crate::verdict::Verdict;
 use crate::word::{Fields, Reads, Word};
 
 /// The longest debt that a word without counts can hold, in ticks. The time itself stays below 2^63 until the latest
-/// time. If a word also holds counts, the time and the longest debt have fewer bits, by the bits of the counts.
+/// time. If a word also holds counts, the time and the longest debt each have as many bits less as the counts take.
 const MOST: u64 = 1 << 63;
 
 /// A policy compiled to arithmetic: a pure function from (word, now, cost) to (decision, word).
 ///
 /// It has no clock and no shared state. [`Limiter`](crate::Limiter) is this function and an atomic word; simulators,
-/// replays, stores of your own and tests use it directly.
+/// replays, tests and your own stores can use the function directly.
 ///
 /// ```
 /// use tollgate::{Meter, Policy, Timestamp, Word};
@@ -87,7 +87,7 @@ impl Meter {
     /// ```
     #[inline]
     pub fn check(&self, word: Word, now: Timestamp, cost: u64) -> (Decision, Word) {
-        // A policy without rules for its limit is decided by code without rules.
+        // For a policy without rules for its limit, there is code that does not test for rules.
         if self.rules.are_none() {
             let step = Step::of(&self.kernel, self.fields, word, now, Check::of(cost));
             return (step.decision(self.kernel, 0), step.word);
@@ -187,7 +187,7 @@ impl Step {
         self.outcome.told(kernel, self.now_ns, soft_bp)
     }
 
-    /// Reports a step of the algorithm in the way of a policy with these rules.
+    /// Reports a step of the algorithm as a policy with these rules reports it.
     pub(crate) fn told(self, ruled: &Ruled<'_>) -> Self {
         let Outcome { verdict, held, .. } = self.outcome;
         let (mark, held, at_ns) = ruled.tell(verdict, held, self.now_ns, 0, 0);

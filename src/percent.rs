@@ -1,4 +1,4 @@
-//! [`Percent`]: a share, such as that by which a limit is softened.
+//! [`Percent`]: a share, such as the share by which a limit is softened.
 
 use std::fmt;
 

@@ -23,7 +23,8 @@ pub(crate) fn period(period_ns: u64, one: &str) -> String {
     // Every period is a multiple of 1 ns.
     let (name, unit_ns) = PERIOD_UNITS.into_iter().find(divides).unwrap_or(("ns", 1));
     match period_ns / unit_ns {
-        // This gives `100/s`, but `100/1ms`, since `ms` without a number is refused when a policy is read.
+        // So a policy is printed as `100/s`, but as `100/1ms`, since `ms` without a number is refused when a policy is
+        // read.
         1 if unit_ns >= SECOND_NS => format!("{one}{name}"),
         count => format!("{count}{name}"),
     }

@@ -29,7 +29,7 @@ pub(crate) use numbers::NUMBERS;
 ///
 /// *W* is the quota's period, *L* its count. "Most in W" is the largest number of units that can be admitted in any
 /// half-open interval of length W, in the times (`now`) of the decisions. A `now` before the window in force is
-/// replaced by the start of that window; GCRA uses it unchanged.
+/// replaced by the start of that window. GCRA uses every `now` unchanged.
 ///
 /// ```
 /// use tollgate::{Algorithm, Policy, Quota, Rounding};
@@ -41,8 +41,8 @@ pub(crate) use numbers::NUMBERS;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Algorithm {
-    /// Generic cell rate algorithm: a token bucket with greedy refill, or a leaky bucket as a meter, which are the same
-    /// function. Units come back one by one. Most in W: burst + count - 1.
+    /// Generic cell rate algorithm. This is the same function as a token bucket with greedy refill, or a leaky bucket
+    /// used as a meter. Units come back one by one. Most in W: burst + count - 1.
     Gcra,
     /// Windows on the clock's grid, `[k*W, (k+1)*W)`. Most in W: 2L, across one boundary.
     FixedWindow,
@@ -63,19 +63,19 @@ pub enum Algorithm {
     },
     /// Weeks, months or years of the calendar, from midnight to midnight in UTC: at most L in each. Most in an interval
     /// as long as the shortest window: 2L, across one boundary. Most in W, the longest window: 3L, since W may contain
-    /// a whole shorter month or year; for weeks 2L. [`Policy::calendar`] makes such a policy.
+    /// a whole shorter month or year. For weeks it is 2L. [`Policy::calendar`] makes such a policy.
     Calendar(CalendarUnit),
-    /// Keeps the time of each unit, in a slot of 8 bytes for each unit of L. Most in W: L. At most 2^20 units. Limiters
+    /// Stores the time of each unit, in a slot of 8 bytes for each unit of L. Most in W: L. L is at most 2^20. Limiters
     /// that have only a word refuse this algorithm when they are built.
     SlidingLog,
 }
 
-/// A quota, the algorithm that enforces it, and the options for requests at the limit ([`AtLimit`]; by default a
-/// request is denied and nothing else happens). A policy can be read from text: see
+/// A quota, the algorithm that enforces it, and the options for requests at the limit ([`AtLimit`]). By default such a
+/// request is denied, and nothing else happens. A policy can be read from text: see
 /// [`FromStr`](Policy#impl-FromStr-for-Policy).
 ///
-/// Every `Policy` value can be computed exactly in one word, or is a sliding log, which has slots instead of a word. A
-/// policy that does not fit is refused when it is made.
+/// Every `Policy` value either can be computed exactly in one word, or is a sliding log, which has slots instead of a
+/// word. A policy that does not fit is refused when it is made.
 ///
 /// ```
 /// use tollgate::{Policy, Quota};
@@ -94,7 +94,7 @@ const BURST_ON_WINDOW: PolicyError = PolicyError::fixed(
     "a window takes no burst: it admits its whole limit at once; leave the burst out, or use gcra",
 );
 
-/// The reason why some limiters refuse a sliding log. In the error it comes after the policy's text.
+/// The reason why some limiters refuse a sliding log. The error states it after the policy's text.
 const NO_WORD: &str = "has a slot for each unit, and one word is kept here; use gcra or a window, or a Limiter or \
                        KeyedLimiter of this policy alone";
 
@@ -106,7 +106,7 @@ impl From<Quota> for Policy {
 }
 
 impl Policy {
-    /// A policy of this algorithm for this quota, which denies at its limit.
+    /// A policy of this algorithm for this quota, without options for requests at its limit.
     ///
     /// # Errors
     /// Returns an error in these cases. A window or a sliding log has a burst that is not its count. The counts and the
@@ -192,15 +192,15 @@ impl Policy {
 
     /// S: the (softened) limit that the algorithm uses.
     pub(crate) fn ceiling(&self) -> u64 {
-        // This overflows only while a policy is being checked, and the check then refuses the policy.
+        // This overflows only while a new policy is being checked, and then the check refuses the policy.
         softened(self.named_limit(), self.at_limit.soft.hundredths()).unwrap_or(u64::MAX)
     }
 }
 
 /// The largest limit of a sliding log: 2^20 units, 8 MiB of slots.
 ///
-/// The bound does not come from the memory. A request for all units marks a million slots one by one, and keeps its
-/// marks in up to a thousand small stack frames.
+/// The reason for this bound is not the memory, but the longest request. A request for all units marks a million slots
+/// one by one, and keeps its marks in up to a thousand small stack frames.
 const LOG_MAX: u64 = 1 << 20;
 
 /// A log admits its whole count at once, so its burst must equal its count.
@@ -215,7 +215,7 @@ fn check_log_size(slots: u64) -> Result<(), PolicyError> {
     if slots > LOG_MAX { Err(PolicyError::log_too_large(slots, LOG_MAX)) } else { Ok(()) }
 }
 
-/// The same policy, for a store that has a word and no slots. A sliding log is refused.
+/// Returns the policy if a store with a word and no slots can keep it. A sliding log is refused.
 pub(crate) fn of_one_word(policy: Policy) -> Result<Policy, BuildError> {
     if policy.algorithm == Algorithm::SlidingLog {
         return Err(no_word(&policy));

@@ -77,8 +77,8 @@ impl Quota {
         }
     }
 
-    /// The quota, or the reason why it is refused. The reason is a `&str` because a `const` can drop a `&str`, but not
-    /// an error.
+    /// The quota, or the reason why it is refused. The reason is a `&str`, because a `&str` can be dropped in a `const`
+    /// and an error cannot.
     const fn checked(count: u64, period: Duration) -> Result<Self, &'static str> {
         if count == 0 {
             return Err("count 0 would admit nothing; it must be at least 1");
@@ -206,22 +206,22 @@ impl Quota {
         self.period_ns
     }
 
-    /// The finest ticks with which a word without a key can count this quota: the largest k for which one unit may be
-    /// 2^k ticks. `None` if not even one tick for each unit fits.
+    /// The finest ticks with which a word without a key can count this quota: the largest k for which 2^k ticks in a
+    /// unit fit in the word. `None` if not even one tick in a unit fits.
     ///
-    /// A word must have room for the latest time, which is the sum of two numbers: the ticks until [`LATEST_NS`], and
-    /// the burst in ticks. Both must stay below 2^63, so that their sum does not wrap.
+    /// The latest time in a word is the sum of two numbers: the ticks until [`LATEST_NS`], and the burst in ticks. Both
+    /// numbers must stay below 2^63, so that their sum does not wrap.
     pub(crate) const fn unit_bits(&self) -> Option<u8> {
-        // This tests the ticks until the latest time for one tick in a unit.
+        // Tests the ticks until the latest time, with one tick in a unit.
         if self.count as u128 * LATEST_NS as u128 / self.period_ns as u128 >= 1 << 63 {
             return None;
         }
-        // This tests the burst in the same ticks.
+        // Tests the burst in the same ticks.
         if self.burst >= 1 << 63 {
             return None;
         }
-        // The number of ticks in a unit is doubled as long as both stay below 2^63. It is at most 2^62, for a burst of
-        // 1.
+        // The number of ticks in a unit is doubled as long as both numbers stay below 2^63. It is at most 2^62, which
+        // is possible for a burst of 1.
         let mut bits = 0;
         while bits < 62
             && ((self.count as u128) << (bits + 1)).saturating_mul(LATEST_NS as u128)

@@ -1,9 +1,9 @@
 //! Gives back units that were charged but not used.
 //!
 //! Units that have drained since they were charged cannot be given back: they are no longer owed. Giving them back
-//! would forgive other units, which were admitted in their place. A window gives units back only as long as the window
-//! (or segment) that was charged is the current one. Its count is then the units charged less the units given back, in
-//! any order. GCRA has no count, so the rule is about times, in ticks:
+//! would forgive other units that were admitted since. A window gives units back only as long as the window (or
+//! segment) that was charged is the current one. Its count is then the number of units charged less the number given
+//! back, in whatever order this happened. GCRA has no count, so the rule is about times, in ticks:
 //!
 //! ```text
 //! refund        cost - (max(now, TAT - burst) - time of the charge)
@@ -11,39 +11,40 @@
 //!               turn = max(time of the charge, TAT left - max(burst, cost))
 //! ```
 //!
-//! A *turn* is the instant from which a charge may be used. The turn of a check is its own time. The turn of a
+//! A *turn* is the instant from which a charge may be used. The turn of a check is the time of the check. The turn of a
 //! reservation may lie in the future, and the reservation does not drain before its turn.
 //!
-//! Equal bits do not prove that there was no other request after the charge: a refund and an equal charge restore the
-//! bits. So a cancellation must not assume that the debt in the word is its own charge, and is bounded like a refund.
+//! Equal bits do not prove that there was no other request after the charge: a refund and an equal charge, both by
+//! other requests, restore the bits. So a cancellation must not assume that the debt in the word is its own charge, and
+//! has a bound like a refund.
 //!
 //! # Why the admissions less the refunds keep the bound
 //! For an instant x, let the *sum at x* be the sum of all charges whose turn is at x or later, each less the part that
-//! was given back. The bound holds if for every x the sum at x is at most `TAT - x`, because the last charge has its
-//! turn no earlier than `TAT - burst`. A charge adds its cost to both sides, or starts again from an idle word with an
-//! empty sum. A refund lowers `TAT - x` for every x, but it lowers the sum only for an x up to the turn r of its
-//! charge. For every later x there is slack, because the charge itself is in the sum at r: `TAT - x` is above the sum
-//! at x by at least `cost - (x - r)`. So the TAT may be lowered by the slack at the *last* x whose sum is not empty.
-//! This is the latest turn of all charges in the word, L.
+//! was given back. The turn of the last charge is no earlier than `TAT - burst`. So the bound holds if for every x the
+//! sum at x is at most `TAT - x`. A charge adds its cost to both sides, or finds an idle word, for which the sum is
+//! empty. A refund lowers `TAT - x` for every x, but it lowers the sum only for an x up to the turn r of its charge.
+//! For every later x there is slack: since the charge itself is in the sum at r, `TAT - x` exceeds the sum at x by at
+//! least `cost - (x - r)`. So the TAT may be lowered by the slack at the *last* x whose sum is not empty. This x is L,
+//! the latest turn of all charges in the word.
 //!
-//! * No check has a turn after `now`. As long as the TAT is as late as a reservation has made it, no reservation has a
-//!   turn after `TAT - burst`. So `L <= max(now, TAT - burst)`, which gives the line of the refund in the table above.
-//! * A refund may lower the TAT while the turn of a reservation is still to come. But such a refund gives back less: it
-//!   leaves out the time `TAT - burst - now` until that turn. After it, the TAT is later than that turn by at least the
-//!   whole debt of the charges in the word, and this stays true under charges and refunds. So any of these charges may
-//!   be given back as if no turn were still to come.
-//! * A cancellation before its turn finds the word that its charge left. If the TAT was never earlier since the charge,
-//!   all other charges in the word have earlier turns, and L is no later than the turn of this reservation. If the TAT
-//!   was earlier, a refund had lowered it and given back less, as in the point above. After the turn of this
-//!   reservation, no charge in a word with this TAT has a turn still to come, so `L <= now`.
+//! * No check has a turn after `now`. As long as no refund has lowered the TAT, no reservation has a turn after `TAT -
+//!   burst`. So `L <= max(now, TAT - burst)`, which gives the first line of the table above.
+//! * A refund may lower the TAT while the turn of a reservation is still to come. But such a refund gives back less,
+//!   since it subtracts the time `TAT - burst - now` until that turn. After this refund, the TAT is later than that
+//!   turn by at least the whole debt of the charges in the word. Later charges and refunds keep this true. So any of
+//!   these charges may be given back as if no turn were still to come.
+//! * A cancellation before its turn finds the word as its charge has left it. If the TAT has never been earlier since
+//!   the charge, all other charges in the word have earlier turns, and L is no later than the turn of this reservation.
+//!   If the TAT was earlier, a refund had lowered it and given back less, as in the point above. After the turn of this
+//!   reservation, no charge in a word with this TAT has a turn that is still to come, so `L <= now`.
 //!
 //! [`uncharge`](crate::Entry::uncharge) takes back any units that are owed, even the units of a reservation whose turn
-//! is still to come. There is no compensation for this: at that turn, as many units as were taken back may be admitted
-//! above the bound.
+//! is still to come. Nothing compensates for this: at that turn, as many units as were taken back may be admitted above
+//! the bound.
 //!
 //! All this holds as long as `now` is no earlier than the time of any charge in the word. A time that the caller gives
-//! may be earlier, and a [reset](crate::Entry::reset) forgets units for which there are still permits. The
-//! documentation of both verbs says so.
+//! ([`at`](crate::Entry::at)) may be earlier, and a [reset](crate::Entry::reset) forgets units for which there are
+//! still permits. The documentation of these two methods says so.
 //!
 //! # Numbers
 //! The reported number of units is rounded up, since part of the last unit may have drained. So the admissions less the
@@ -57,7 +58,7 @@ use crate::decision::View;
 pub(crate) enum Amendment<'a> {
     /// Give back as much of a charge as has not drained.
     Refund(&'a View),
-    /// Undo the part of a charge that has not drained, if the word still has the bits that the charge left.
+    /// Undo the part of a charge that has not drained, if the word still has the bits that the charge has left.
     Undo(&'a View),
     /// Take back this number of units, of any charges.
     Uncharge(u64),
@@ -81,8 +82,8 @@ pub(crate) struct Found {
     pub(crate) held: Held,
     /// The instant from which `held` is seen.
     pub(crate) at_ns: u64,
-    /// The latest time that is known to have come. It is `at_ns`, or a later instant from which the word cannot be
-    /// read.
+    /// The latest time that is known to have come. It may be later than `at_ns`, since a word cannot be read from every
+    /// instant.
     pub(crate) now_ns: u64,
 }
 
@@ -95,7 +96,7 @@ impl Kernel {
         let Some(left) = charge.figures.held_under(self) else { return (held, 0) };
         match self {
             Self::Gcra(gcra) => {
-                // The word may be seen from an instant before `now_ns`.
+                // The state may be measured from an instant before `now_ns`.
                 let owed = held.ahead.saturating_sub(gcra.passed(at_ns, now_ns));
                 gcra.given_back(held, owed, charge.cost, gcra.passed(charge.now_ns, now_ns))
             }
@@ -132,11 +133,11 @@ impl Kernel {
             let owed = held.ahead.saturating_sub(gcra.passed(at_ns, now_ns));
             return gcra.less_owed(held, owed, units, 0);
         }
-        // `held` may be seen from an instant before `now_ns` (see [`Found`]). Only the window in force at `now_ns`
+        // `held` may be measured from an instant before `now_ns` (see [`Found`]). Only the window in force at `now_ns`
         // gives units back, and the word's own window may be over by then.
         let seen = held.seen_later(self.passed(at_ns, now_ns));
-        // The window in force is the window in which a charge of one unit would be counted. (A charge of 0 units begins
-        // no `from-first` window.) Only the time of the result is used. Its count is at most 1, which fits in any ring.
+        // The window in force is the window that a charge of one unit would raise. (A charge of 0 units begins no
+        // `from-first` window.) Only the time of the result is used. Its count is at most 1, which fits in any ring.
         let current = self.charge_up_to(seen, self.moment(now_ns), 1, 1);
         let is_over = self.time(current, now_ns) != self.time(seen, now_ns);
         if is_over { (held, 0) } else { self.uncounted(held, units) }
@@ -184,8 +185,8 @@ impl Kernel {
 /// During a penalty a word gives nothing back. A refund does not change the number of denials in a row.
 impl Ruled<'_> {
     /// The state of a word after an amendment, and the number of units given back. `is_left` says if the word has the
-    /// bits that a charge left. Another charge may have left equal bits, after a refund or after the time has wrapped
-    /// around, so the number of units given back must not rely on equal bits.
+    /// bits that a charge left. Equal bits may also come from another charge, after a refund or after the time has
+    /// wrapped around. So the number of units given back must not rely on them.
     pub(crate) fn amend(
         &self,
         found: Found,
@@ -223,14 +224,14 @@ impl Ruled<'_> {
         }
         let Some((own, denials)) = self.free(held, self.moment(at_ns)) else { return (held, 0) };
         let (next, units) = amend(Found { held: own, ..found });
-        // If nothing is given back, nothing is changed. A word whose penalty is over stays as it was found, too,
-        // although `free` gives it as idle.
+        // If nothing is given back, nothing is changed. A word whose penalty is over also stays as it was found,
+        // although `free` returns an idle state for it.
         if units == 0 { (held, 0) } else { (self.join(next, denials), units) }
     }
 
     /// Rolls a charge back in a word with the bits that the charge left. If all of the charge is still owed, the result
-    /// is the state `before`, seen from the same instant. Otherwise the result owes no less than it should. In both
-    /// cases it has the number of denials in a row from before the charge.
+    /// is the state `before`, measured from the same instant. Otherwise the result owes at least as much as it would
+    /// without the charge. In both cases its number of denials in a row is the number from before the charge.
     pub(crate) fn rolled_back(&self, found: Found, before: Held, charge: &View) -> Held {
         let Found { held, at_ns, .. } = found;
         let moment = self.moment(at_ns);
@@ -246,7 +247,7 @@ impl Ruled<'_> {
         self.join(next, denials)
     }
 
-    /// The state that a charge has left. It has 0 denials in a row, since the charge was an admission.
+    /// The state after a charge. Its number of denials in a row is 0, since the charge was an admission.
     pub(crate) fn left(&self, charge: &View) -> Held {
         self.join(charge.figures.held(), 0)
     }

@@ -7,9 +7,9 @@ use crate::decision::Permit;
 
 /// Units that have already been charged and may be used from an instant on.
 ///
-/// Reservations of one limit form a queue: each takes the next place, in the order in which they were made. A caller
-/// that does not want to wait any more can [cancel](crate::Entry::cancel), which gives the place back if no request has
-/// queued up behind it. A reservation that is dropped stays charged.
+/// Reservations of one limit form a queue: each reservation takes the next place. A caller that does not want to wait
+/// any more can [cancel](crate::Entry::cancel), which gives the place back if no request has queued up behind it. A
+/// reservation that is dropped stays charged.
 ///
 /// ```
 /// use std::time::Duration;

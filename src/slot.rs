@@ -5,9 +5,9 @@
 //! read and replaced. The outcome of a request on a state is one pure function for all of them ([`plan`]), and so is an
 //! amendment ([`Ruled::amend`]).
 //!
-//! Nearly all requests take faster paths than this. A check of a limiter (`Cell::charge`), or of a key that is found in
-//! its table (`lookup/hit.rs`), has a loop of its own around the same `plan`. Plain GCRA, whose word is a time and
-//! nothing else, also has arithmetic of its own.
+//! Nearly all requests take faster paths. A check of a limiter (`Cell::charge`), or of a key that is found in its table
+//! (`lookup/hit.rs`), has its own loop around the same `plan`. Plain GCRA, whose word is a time and nothing else, also
+//! has arithmetic of its own.
 
 use crate::algorithm::{Decides, Held, Kernel, Ruled};
 use crate::decision::{Outcome, View};
@@ -17,10 +17,11 @@ use crate::verdict::Verdict;
 
 /// A word as it was read.
 pub(crate) trait Reading {
-    /// The arithmetic of the quota in which the word is counted.
+    /// The arithmetic of the quota to which the word belongs.
     fn ruled(&self) -> Ruled<'_>;
 
-    /// The state of the word, and the instant from which it is seen. A new word may be written with this instant.
+    /// The state of the word, and the instant from which the state is measured. A new word may be packed for this
+    /// instant.
     fn seen(&self) -> (Held, u64);
 
     /// The largest distance by which the time of this word may lie ahead.
@@ -37,8 +38,8 @@ pub(crate) trait Reading {
         }
     }
 
-    /// The state of the word, seen from an instant near its own time. It is for a word whose time lies too far ahead of
-    /// the instant of `seen`.
+    /// The state of the word, measured from an instant near the word's own time. It is used if the word's time lies too
+    /// far ahead of the instant of `seen`.
     fn nearby(&self) -> (Held, u64) {
         self.seen()
     }
@@ -46,18 +47,18 @@ pub(crate) trait Reading {
     /// True if the word has the bits that a charge left.
     fn is_left(&self, charge: &View) -> bool;
 
-    /// True if a charge was made under the quota in which the word is counted.
+    /// True if a charge was made under the quota to which the word belongs.
     fn is_of(&self, _charge: &View) -> bool {
         true
     }
 
-    /// True if the word has a surplus beside its state, which a reset forgets, too.
+    /// True if the word has a surplus beside its state. A reset also forgets the surplus.
     fn has_surplus(&self) -> bool {
         false
     }
 }
 
-/// [`plan`] for a state and the instant from which it is seen.
+/// [`plan`] for a state and the instant from which the state is measured.
 #[inline(always)]
 pub(crate) fn plan_by(
     algorithm: &impl Verbs,
@@ -95,7 +96,7 @@ pub(crate) fn decide<R: Reading>(
         let read = read()?;
         let (outcome, next) = read.plan(Wish::of(verb, cost, charge, read.most()));
         match next {
-            // This is a plain denial or a question, and nothing is written.
+            // This is a plain denial or a peek, so nothing is written.
             None if outcome.before.is_cut() && outcome.verdict == Verdict::Denied => {
                 // The request is so late that its wait cannot be computed from its own time.
                 let (near, at_ns) = read.nearby();
@@ -131,9 +132,9 @@ pub(crate) fn decide_there<R: Reading>(
 /// Amends the word that `read` finds, and returns how many units were given back, rounded up. Returns `None` if `read`
 /// finds no word.
 ///
-/// `read` also returns the time, which it reads only after the word. So the time is no earlier than the clock readings
-/// of all threads that have charged the word. With an earlier time, units that had drained before such a charge would
-/// still seem to be owed. Lock-free, as [`decide`] is.
+/// `read` also returns the time, and it reads the clock after the word. So the time is no earlier than the clock
+/// readings of all threads that have charged the word. With an earlier time, units that had drained before another
+/// charge would still seem to be owed. Lock-free, as [`decide`] is.
 pub(crate) fn amend<R: Reading>(
     slot: &impl Slot<R>,
     amendment: Amendment<'_>,
@@ -141,7 +142,7 @@ pub(crate) fn amend<R: Reading>(
 ) -> Option<u64> {
     loop {
         let (read, now_ns) = read()?;
-        // The charge was made under an earlier quota, and its units cannot be converted, so it stays until it has
+        // The charge was made under an earlier quota. Its units cannot be converted, so the charge stays until it has
         // drained.
         if amendment.charge().is_some_and(|charge| !read.is_of(charge)) {
             return Some(0);

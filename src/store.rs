@@ -5,13 +5,13 @@ use crate::decision::Decision;
 use crate::verb::Verb;
 
 /// One limit in its store: a word, stripes, a key's cells in a sketch, or a log. The trait is sealed: its methods use
-/// types that have no name outside of this crate.
+/// types that cannot be named outside of this crate.
 ///
-/// Every store can be charged by a check, for as much as fits, or into debt. A word supports more, so its entries have
-/// more verbs.
+/// Every store supports a check, taking as much as fits, and a charge into debt. A word supports more, so its entries
+/// have more verbs.
 pub trait Store: Copy {
     #[doc(hidden)]
-    /// Decides at `at`, or at the time of the limiter's own clock if `at` is `None`. `charge` is false for a question.
+    /// Decides at `at`, or at the time of the limiter's own clock if `at` is `None`. `charge` is false for a peek.
     /// Stripes and sketches never reserve a place in the future.
     fn ask(&self, verb: Verb, cost: u64, at: Option<Timestamp>, charge: bool) -> Decision;
 

@@ -20,25 +20,26 @@ use crate::word::Word;
 
 /// One limit for many threads, split into stripes with a cache line each.
 ///
-/// A [`Limiter`](crate::Limiter) is one word. If two cores change one word, its cache line moves between them. This
-/// takes tens of nanoseconds for each decision, no matter how fast the code is. Here each of n stripes has a share of
-/// the burst, and the rate of the quota divided by n without rounding. Under a window it has a share of the window's
-/// count. A thread asks its own stripe first. If that stripe denies, it asks the other stripes with the same time.
+/// A [`Limiter`](crate::Limiter) is one word. If several cores change one word, its cache line moves between the cores.
+/// This takes tens of nanoseconds for each decision, no matter how fast the code is. Here each of n stripes has a share
+/// of the burst, and the rate of the quota divided by n without rounding. Under a window, each stripe has a share of
+/// the window's count. A request is decided by the stripe of its thread first. If that stripe denies, the other stripes
+/// decide one after the other, all at the same `now`.
 ///
 /// # What it guarantees
 /// * All stripes together keep the bound of the policy. Under GCRA they admit at most `burst + floor(rate * W)` units,
 ///   plus n ticks, in any interval of length W.
-/// * A denial means that every stripe had fewer units left than the cost when it was asked.
+/// * A denial means that each stripe had fewer units left than the cost at the moment when it decided.
 ///
 /// # What it gives up
-/// * A stripe that is full does not refill, even if another stripe is empty. So all stripes together may have fewer
-///   units left than a single bucket would.
+/// * The refill of a stripe that is already full is lost, even if another stripe is empty. So all stripes together may
+///   have fewer units left than a single bucket would have.
 /// * A cost is charged to one stripe, so the largest cost that ever fits is the burst divided by n, rounded down
 ///   ([`largest_cost`](StripedLimiter::largest_cost)).
-/// * [`limit`](Decision::limit), [`remaining`](Decision::remaining) and [`reset_after`](Decision::reset_after) are
-///   about one stripe: after an admission the stripe that was charged, and after a denial the stripe that will admit
-///   first. Under a soft limit, a permit is marked as over the limit if its stripe's share of the named limit would
-///   have denied it.
+/// * [`limit`](Decision::limit), [`remaining`](Decision::remaining) and [`reset_after`](Decision::reset_after) describe
+///   one stripe: after an admission the stripe that was charged, and after a denial the stripe that can admit the
+///   request first. Under a soft limit, a permit is marked as over the limit if its stripe's share of the named limit
+///   would have denied it.
 /// * With `from-first`, the window of each stripe opens with the first request that is charged to this stripe.
 ///
 /// ```
@@ -159,8 +160,7 @@ impl StripedBuilder {
             large: meter(small + u64::from(extra > 0))?,
             small: meter(small)?,
             larger: usize::try_from(extra).unwrap_or(stripes),
-            // The share of the smaller stripes is used, so that a cost that can fit in one stripe can fit in every
-            // stripe.
+            // This is the share of the smaller stripes, so that every accepted cost can fit in every stripe.
             largest_cost: small,
             inverse: (u64::MAX / count).wrapping_add(1),
             clock,
@@ -175,8 +175,8 @@ impl StripedLimiter {
     ///
     /// # Errors
     /// Returns an error if the policy is a sliding log, if it counts denials (`count-denied` or `penalty`), or if it is
-    /// GCRA and the period of its quota is out of range after multiplication by the number of stripes. Denials must be
-    /// counted for the whole limit, but a stripe sees only a part of them.
+    /// GCRA and the period of its quota, multiplied by the number of stripes, is out of range. Denials must be counted
+    /// for the whole limit, but a stripe sees only a part of them.
     ///
     /// ```
     /// use tollgate::{Policy, StripedLimiter};
@@ -201,8 +201,8 @@ impl StripedLimiter {
         StripedBuilder { policy: policy.into(), stripes: None, clock: None }
     }
 
-    /// The share of a stripe, with a burst of `units`. Under a window it is a part of the count. Under GCRA it is
-    /// `count` units in n periods instead of one period, so that no rate is rounded.
+    /// The share of a stripe, with a burst of `units`. Under a window it is a part of the count. Under GCRA it is a
+    /// rate of `count` units in n periods instead of one period, so that no rate is rounded.
     fn share(policy: Policy, stripes: u64, units: u64) -> Result<Policy, BuildError> {
         let quota = policy.quota();
         let refused = || BuildError::stripe_rate(quota, stripes);
@@ -290,7 +290,7 @@ impl StripedLimiter {
     }
 
     /// Decides a request of `cost` units now, and charges it to one stripe if it is admitted. A request of 0 units
-    /// charges nothing. To ask without charging, use [`peek`](crate::Entry::peek).
+    /// charges nothing. To decide without charging, use [`peek`](crate::Entry::peek).
     ///
     /// ```
     /// use tollgate::{Quota, StripedLimiter};
@@ -305,10 +305,10 @@ impl StripedLimiter {
         self.decide(cost, None, true)
     }
 
-    /// Asks the thread's own stripe first. Only if that stripe denies, which is rare, it asks the other stripes.
+    /// Decides with the thread's own stripe first. Only if that stripe denies, which is rare, the other stripes decide.
     #[inline(always)]
     fn visit(&self, cost: u64, charge: bool, mut ask: impl FnMut(usize) -> Decision) -> Decision {
-        // Some stripes have fewer units than this even if they are unused.
+        // The smaller stripes can never admit such a cost.
         if cost > self.largest_cost {
             return self.never(cost);
         }
@@ -347,8 +347,8 @@ impl StripedLimiter {
         })
     }
 
-    /// Asks the other stripes one after the other, all with the same `now`, until one admits. If all deny, the denial
-    /// with the shortest wait is the answer.
+    /// Lets the other stripes decide one after the other, all at the same `now`, until one admits the request. If all
+    /// deny, the denial with the shortest wait is the answer.
     fn ask_others(
         &self,
         own: usize,
@@ -372,11 +372,11 @@ impl StripedLimiter {
     /// Decides a check. Also returns the stripe that answers, with its words before and after.
     pub(crate) fn check_traced(&self, now: Timestamp, cost: u64) -> (Decision, usize, [Word; 2]) {
         let (mut asked, mut words) = (0, [Word::UNUSED; 2]);
-        // If the request is admitted, the stripe that was asked last is the stripe that was charged.
+        // If the request is admitted, the stripe that decided last is the stripe that was charged.
         let decision = self.visit(cost, true, |stripe| {
             let (cell, meter) = self.stripe(stripe);
             let (decision, seen) = cell.check_traced(meter, now, cost);
-            // Each stripe that is asked overwrites these two values. After a denial the next stripe is asked.
+            // Each stripe that decides overwrites these two values. After a denial the next stripe decides.
             (asked, words) = (stripe, seen);
             decision
         });
@@ -418,7 +418,7 @@ impl StripedLimiter {
         answer.charging(taken)
     }
 
-    /// The denial of a smaller stripe for a cost that is above its share.
+    /// The denial of a cost that is above the share of a smaller stripe.
     #[cold]
     fn never(&self, cost: u64) -> Decision {
         self.small.peek(Word::UNUSED, Timestamp::default(), cost)

@@ -1,14 +1,14 @@
-//! The only file that chooses the atomics: those of the standard library, loom's models of them, or atomics before each
-//! of which shuttle may run another thread.
+//! The only file that chooses the atomics: the atomics of the standard library, loom's models of them, or atomics that
+//! let shuttle run another thread before each operation.
 //!
-//! All memory in this crate that two threads may access uses these atomics, so that the same code runs in production,
-//! under the model checker (`RUSTFLAGS="--cfg loom"`, crate `loom-tests`) and under the random scheduler
-//! (`RUSTFLAGS="--cfg shuttle"`, its test `worlds`).
+//! All memory in this crate that two threads may access uses these atomics. So the same code runs in production, in the
+//! model checker loom (`RUSTFLAGS="--cfg loom"`, crate `loom-tests`), and in the random scheduler shuttle
+//! (`RUSTFLAGS="--cfg shuttle"`, test `worlds` of that crate).
 //!
-//! A model that cannot fail proves nothing. So at the places on which the proofs depend, the code asks [`planted`] if
-//! it is to do the wrong thing. Under loom and shuttle a test plants one [`Fault`] and expects that a check fails.
-//! Everywhere else the answer is the constant `false`, and the question compiles to nothing. The table asks these
-//! questions in `src/keyed/memory/points.rs` and in `src/keyed/memory/shard.rs`.
+//! A model that cannot fail proves nothing. So at the places on which the proofs depend, the code calls [`planted`] to
+//! find out if it is to do the wrong thing. Under loom and shuttle a test plants one [`Fault`] and expects that a check
+//! fails. Everywhere else the result is the constant `false`, and the call compiles to nothing. The table makes these
+//! calls in `src/keyed/memory/points.rs` and in `src/keyed/memory/shard.rs`.
 
 #[cfg(any(loom, shuttle))]
 pub mod control;
@@ -25,7 +25,7 @@ pub(crate) use std::sync::atomic::AtomicU64;
 pub(crate) use loom::sync::atomic::{Ordering, fence};
 #[cfg(any(loom, shuttle))]
 pub(crate) use modelled::AtomicU64;
-// Under shuttle, threads take turns on one thread of the system, so there is nothing for a fence to order.
+// Shuttle runs all threads on one thread of the system, so there is nothing for a fence to order.
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{Ordering, fence};
 
@@ -33,7 +33,7 @@ pub(crate) use std::sync::atomic::{Ordering, fence};
 /// a failed model unwinds.
 pub(crate) use std::sync::Arc;
 
-/// A counter of statistics. No decision reads one, so loom need not explore its orders.
+/// A counter of statistics. No decision reads such a counter, so loom need not explore the orders of its changes.
 pub(crate) use std::sync::atomic::AtomicU64 as Tally;
 
 pub(crate) use faults::Fault;
@@ -57,7 +57,8 @@ pub(crate) fn thread_number() -> u32 {
         // Relaxed: the numbers only have to differ.
         static NUMBER: u32 = STARTED.fetch_add(1, Ordering::Relaxed);
     }
-    // A thread that is ending has no thread-locals any more. It gets a fixed number, since it may use any stripe.
+    // A thread that is ending has no thread-locals any more, so it gets a fixed number. Any number is right, since a
+    // thread may use any stripe.
     NUMBER.try_with(|number| *number).unwrap_or(0)
 }
 #[cfg(any(loom, shuttle))]

@@ -9,9 +9,9 @@
 //! ```
 //!
 //! The factor is rounded up by less than one part in 2^63. This has three consequences. An instant at which a whole
-//! number of ticks has passed converts to exactly that number (while it is below 2^63). If two instants are a whole
-//! number of ticks apart, they are at least as far apart after the conversion. The long-run rate is exact to 2^-63. All
-//! other readings are rounded down, so no request is admitted more than one tick early.
+//! number of ticks has passed converts to exactly that number, as long as the number is below 2^63. If two instants are
+//! a whole number of ticks apart, they are at least as far apart after the conversion. The long-run rate is exact to
+//! 2^-63. All other instants are rounded down, so no request is admitted more than one tick too early.
 
 /// Converts nanoseconds to ticks and back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl TickScale {
             }
             shift += 1;
         }
-        // The factor is rounded up, so that a tick is counted at the exact instant at which it has passed.
+        // The factor is rounded up, so that a tick is counted from the exact instant at which it has passed.
         if remainder != 0 {
             quotient += 1;
         }

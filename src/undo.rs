@@ -1,24 +1,26 @@
 //! [`Undo`]: takes a charge back, because another limit has denied the request.
 //!
 //! * If the word still has the bits that the charge left, the word from before the charge is restored. A refund and an
-//!   equal charge of other requests may have brought these bits back meanwhile. So under GCRA the part that has drained
-//!   since the charge stays, as in a cancellation (`refund.rs`). For a window the restored count is right in any case,
-//!   since the order of charges and refunds does not change it.
+//!   equal charge by other requests may have restored these bits meanwhile. So under GCRA the part that has drained
+//!   since the charge is not given back, as in a cancellation (`refund.rs`). For a window the restored count is right
+//!   in any case, since the order of charges and refunds does not change it.
 //! * If other requests have been charged since, the word from before the charge is of no use. Under GCRA the units are
 //!   then given back, less the part that has drained since the charge by a clock that is read after the word, and less
-//!   [`SKEW_NS`]. This gives back no units of other charges, as a comparison with a run without the undone charge
-//!   shows. The charge raises the debt by its cost above the debt in the other run. This difference shrinks only while
-//!   the limit is idle in the other run, so by at most the time that has passed since the charge. So the undo gives
-//!   back at most the difference that is left.
+//!   [`SKEW_NS`]. This gives back no units of other charges. To see this, compare the run with a run without the undone
+//!   charge. The charge raises the debt above the debt in the other run by its cost. This difference shrinks only while
+//!   the limit is idle in the other run, so it shrinks by at most the time that has passed since the charge. The undo
+//!   gives back at most the difference that is left.
 //! * This argument needs a time that is no earlier than the time of any charge in the word. A time that the caller
-//!   gives may be earlier, so a charge at such a time stays until it drains. A charge in the count of a window stays,
-//!   too, since the count does not show whose units it holds. If the clock is set back, an undo may give back units of
-//!   other requests, up to its own cost. But if the word still has the bits that the charge left, an undo at the
-//!   caller's time is made, at that time or at the floor of the word's shard: see [`check_all`](crate::check_all).
+//!   gives may be earlier, so a charge at such a time stays until it drains. A charge in a window also stays, since the
+//!   count does not show which units are in it. If the clock is set back, an undo may give back units of other
+//!   requests, up to its own cost. There is one exception: if the word still has the bits that the charge left, a
+//!   charge at a time that the caller gave is undone. The undo uses that time, or the floor of the word's shard: see
+//!   [`check_all`](crate::check_all).
 //!
-//! If the quotas of a `Limiter` or of tiers may change, no word is restored bit for bit. An unchanged word is amended
-//! as in a cancellation, and a changed word as in a refund. A charge from before a change of quota stays. A sliding log
-//! gives back each slot that still has the time from the charge: the slot is then free from the time of the charge on.
+//! If the quotas of a `Limiter` or of tiers may change, no word is restored bit for bit. A word that has not changed
+//! since the charge is amended as in a cancellation, and any other word as in a refund. A charge from before a change
+//! of quota is not undone. A sliding log gives back each slot that still has the time from the charge: the slot is then
+//! free from the time of the charge on.
 //!
 //! So no limit ever admits above its bound, and a denied request leaves at most its own cost charged. There is one
 //! exception: a `reset` between a charge and its undo. The reset forgets the charge, and the undo then gives back as
@@ -32,8 +34,8 @@ use crate::refund::Amendment;
 use crate::sync::{Fault, planted};
 use crate::word::Word;
 
-/// The largest expected difference between the clock readings of two threads. A floor is this far behind the clock for
-/// the same reason. A charge that drains in less time than this is not given back.
+/// The largest expected difference between the clock readings of two threads. For the same reason a floor lies this far
+/// behind the clock. A charge that drains in less time than this is not given back.
 pub(crate) const SKEW_NS: u64 = 1 << 20;
 
 /// A charge that is to be undone.
@@ -50,9 +52,9 @@ impl Undo {
         self.own_clock.then(|| clock.now())
     }
 
-    /// Undoes a charge whose word may be counted in another quota now. If no other request has been charged since, all
-    /// units that have not drained come back. Otherwise the clock is read after the word, and fewer units come back, as
-    /// in a refund.
+    /// Undoes a charge of a word that may belong to another quota now. If no other request has been charged since, all
+    /// units that have not drained come back. Otherwise fewer units come back, as in a refund, and the clock is read
+    /// after the word.
     pub(crate) fn amends(
         &self,
         clock: &Clock,
@@ -77,13 +79,14 @@ pub(crate) fn undo_one(cell: &Cell, meter: &Meter, clock: &Clock, words: [Word; 
     let Some(charge) = undo.permit.charge() else { return };
     loop {
         let word = cell.load();
-        // The clock is read only after the word: every thread that has charged this word read its clock before that.
+        // The clock is read only after the word, so that the reading is no earlier than that of any thread that has
+        // charged this word.
         let now = undo.fresh(clock);
         let next = if planted(Fault::UndoOverAnother) {
             found
         } else if word == left {
-            // Either no other request was charged since, or other requests have brought these bits back. `rolled_back`
-            // is right in both cases. If the caller gave the time, there is an exception: see `check_all`.
+            // Either no other request was charged since, or other requests have restored these bits. `rolled_back` is
+            // right in both cases. For a time that the caller gave there is an exception: see `check_all`.
             let now = now.unwrap_or_else(|| undo.permit.asked_at());
             MeteredWord::of(meter, left, now).rolled_back(found, charge)
         } else {

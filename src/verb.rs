@@ -13,14 +13,14 @@
 //! ```
 //!
 //! The last two verbs are the two halves of a check. They are for code that tries something else between the halves
-//! (`fallback`, `lease`) or asks several limits first (`all`). They differ from a check only under policies that count
-//! denials.
+//! (`fallback`, `lease`) or that first peeks several limits (`all`). They differ from a check only under policies that
+//! count denials.
 //!
 //! Every store decides with [`plan`], which returns the outcome and the next state.
 //!
-//! Only under GCRA can a request have a place in the future, since its word is a time. Under a window a reservation is
-//! admitted only if it fits now. A charge to a window takes as much as fits. If the policy allows a debt, it takes as
-//! many units as raise the current count to the limit and that debt.
+//! Only GCRA can give a request a place in the future, since its word is a time. Under a window, a reservation is
+//! admitted only if it fits now. A charge to a window takes as much as fits. If the policy allows a debt, a charge
+//! raises the current count up to the limit plus that debt.
 
 use crate::algorithm::{Decides, Gcra, Held, Kernel, Moment, Ruled};
 use crate::decision::Outcome;
@@ -30,18 +30,18 @@ use crate::verdict::Verdict;
 /// The verbs of a request. They differ in the part of the cost that is charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// The whole cost, if it fits.
+    /// Charges the whole cost, if it fits.
     Check,
-    /// As much of the cost as fits.
+    /// Charges as much of the cost as fits.
     UpTo,
-    /// The whole cost, if it fits within `wait_ns` nanoseconds and behind at most `behind` units. `counted` is false if
-    /// a denial is not to be counted, because the request goes on waiting.
+    /// Charges the whole cost, if it fits within `wait_ns` nanoseconds and behind at most `behind` units. `counted` is
+    /// false if a denial is not to be counted because the request continues to wait.
     Reserve { wait_ns: u64, behind: u64, counted: bool },
-    /// As much of the cost as the word can hold, even if it does not fit.
+    /// Charges as much of the cost as the word can hold, even if it does not fit.
     Charge,
-    /// The whole cost, if it fits. A denial is not counted.
+    /// Charges the whole cost, if it fits. A denial is not counted.
     Try,
-    /// No units. If the cost does not fit, a denial is counted.
+    /// Charges nothing. If the cost does not fit, a denial is counted.
     Refuse,
 }
 
@@ -53,12 +53,12 @@ impl Verb {
     }
 }
 
-/// A verb, its cost, and the bound of the word.
+/// A verb, its cost, and the largest debt of the word.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wish {
     pub(crate) verb: Verb,
     pub(crate) cost: u64,
-    /// True if the request is charged when it is admitted; false for a question.
+    /// True if the request is charged when it is admitted; false for a peek.
     pub(crate) charge: bool,
     /// True if a denial is counted, provided that the policy counts denials.
     pub(crate) counts: bool,
@@ -66,7 +66,7 @@ pub(crate) struct Wish {
     pub(crate) most: u64,
 }
 
-/// The charge of an admitted request.
+/// The state after an admitted request, and the cost that was charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Charged {
     pub(crate) held: Held,
@@ -97,8 +97,8 @@ impl Wish {
     }
 }
 
-/// A request to the algorithm `A`. It is a check for any algorithm, or any verb for an algorithm that implements
-/// [`Verbs`].
+/// A request to the algorithm `A`. For any algorithm it can be a check. For an algorithm that implements [`Verbs`] it
+/// can have any verb.
 pub(crate) trait Asked<A>: Copy {
     /// The cost of the request, in units.
     fn cost(self) -> u64;
@@ -120,12 +120,12 @@ pub(crate) trait Asked<A>: Copy {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Check {
     pub(crate) cost: u64,
-    /// True if the request is charged when it is admitted; false for a question.
+    /// True if the request is charged when it is admitted; false for a peek.
     pub(crate) charge: bool,
 }
 
 impl Check {
-    /// A check of 0 units is a question.
+    /// A check of 0 units is a peek.
     #[inline(always)]
     pub(crate) fn of(cost: u64) -> Self {
         Self { cost, charge: cost > 0 }
@@ -187,19 +187,20 @@ impl<A: Verbs> Asked<A> for Wish {
     }
 }
 
-/// The state of a word, seen from an instant.
+/// The state of a word, and the instant from which it is measured.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeldAt {
     pub(crate) held: Held,
     pub(crate) at_ns: u64,
     /// The instant in the algorithm's unit.
     pub(crate) moment: Moment,
-    /// The time from the request's own now to that instant: see [`Kernel::lateness`].
+    /// The time from the request's own `now` to that instant: see [`Kernel::lateness`].
     pub(crate) late: u64,
 }
 
 /// Decides a request on the state of a word, for any store. Returns the outcome. Also returns `written(next)` if the
-/// state `next` is to be written, and `kept` otherwise. The result is valid as long as the word has not been replaced.
+/// state `next` is to be written, and `kept` otherwise. The result holds only if the word has not been replaced
+/// meanwhile.
 #[inline(always)]
 pub(crate) fn plan<A: Decides, W>(
     algorithm: &A,
@@ -220,7 +221,7 @@ pub(crate) fn plan<A: Decides, W>(
         Some(Charged { held: next, cost }) if charge && cost > 0 => {
             (outcome(Verdict::Allowed, next, cost, 0), written(next))
         }
-        // The request is a question, or charges nothing, so the word stays the same, bit for bit.
+        // The request is a peek, or charges nothing, so the word stays the same, bit for bit.
         Some(_) => {
             let unpaid = if charge { 0 } else { asked.cost() };
             (outcome(Verdict::Allowed, held, 0, unpaid), kept)
@@ -252,11 +253,11 @@ impl Verbs for Gcra {
             Verb::Check | Verb::Try => {
                 self.step(held, moment, late, cost).map(|held| Charged { held, cost })
             }
-            // If the cost fits now, there is no denial to count. In both cases nothing is charged.
+            // If the cost fits now, there is no denial to count. Nothing is charged even if the cost fits.
             Verb::Refuse => self.step(held, moment, late, cost).map(|_| Charged { held, cost: 0 }),
             Verb::UpTo => {
                 let free = self.remaining(held, late);
-                // Not even one unit fits. (A cost of 0 is a question, which the step answers.)
+                // Not even one unit fits. (A cost of 0 is a peek, which `step` decides.)
                 if free == 0 && cost > 0 {
                     return None;
                 }
@@ -264,20 +265,20 @@ impl Verbs for Gcra {
                 self.step(held, moment, late, cost).map(|held| Charged { held, cost })
             }
             Verb::Reserve { wait_ns, behind, .. } => {
-                // The request is so late that its lateness overflows, so it would have to wait longer than any wait
-                // that can be asked for.
+                // If the request is so late that its lateness overflows, it would have to wait longer than any caller
+                // can allow.
                 let late = Some(late).filter(|&late| late < u64::MAX)?;
                 let debt = held.ahead.checked_add(self.cost_ticks(cost)?)?;
                 // The debt beyond the burst may be as large as the part that drains in the wait, but at most `behind`
                 // units.
                 let behind = behind.saturating_mul(self.unit_ticks());
                 let room = self.burst_ticks().saturating_add(self.passed(0, wait_ns).min(behind));
-                // A place that the word cannot hold cannot be promised.
+                // A place whose debt does not fit in the word cannot be promised.
                 let fits = debt.checked_add(late)? <= room && debt <= most;
                 fits.then_some(Charged { held: Held { ahead: debt, ..Held::IDLE }, cost })
             }
             Verb::Charge => {
-                // This planted fault bounds the debt at twice the burst, even if the word has room for more.
+                // The planted fault limits the debt to twice the burst, even if the word has room for more.
                 let twice = 2 * self.burst_ticks(); // which is below 2^63
                 let most = if planted(Fault::DebtStopsAtLimit) { most.min(twice) } else { most };
                 // As many whole units are charged as the word can hold.
@@ -311,10 +312,10 @@ impl Verbs for Ruled<'_> {
 }
 
 impl Kernel {
-    /// Raises the current count of a window by `cost`, but not above the limit and `times` the limit beyond it. Returns
-    /// the state, and the number of units by which the count has grown.
+    /// Raises the current count of a window by `cost`, but not above `1 + times` times the limit. Returns the state,
+    /// and the number of units by which the count has grown.
     fn owing(&self, held: Held, moment: Moment, cost: u64, times: u32) -> Charged {
-        // The field of the count is wide enough, since other policies are refused.
+        // The field of the count is wide enough, since a policy for which it would be too narrow is refused.
         let most = self.limit().saturating_mul(1 + u64::from(times));
         let grown = |cost| self.charge_up_to(held, moment, cost, most);
         let forgotten = planted(Fault::DebtStopsAtLimit);
@@ -335,7 +336,7 @@ impl Verbs for Kernel {
         }
         let cost = match wish.verb {
             Verb::Check | Verb::Try | Verb::Refuse | Verb::Reserve { .. } => wish.cost,
-            // A window's count stops at the limit, so a charge takes as much as fits.
+            // The count of a window stops at the limit, so a charge takes as much as fits.
             Verb::UpTo | Verb::Charge => wish.cost.min(self.remaining(held, moment, late)),
         };
         match wish.verb {

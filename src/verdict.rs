@@ -19,6 +19,6 @@ pub(crate) enum Mark {
     TableFull,
     /// Denied because of a penalty. The view shows an idle word at the end of the penalty.
     Penalty,
-    /// Admitted by another source than the word of this view, to which nothing was charged.
+    /// Admitted by another source. Nothing was charged to the word of this view.
     Lent,
 }

@@ -22,20 +22,21 @@ use crate::reservation::Reservation;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Wait {
     pub(crate) max: Duration,
-    /// The largest number means that there is no bound.
+    /// `u64::MAX` means that there is no bound.
     pub(crate) units: u64,
     pub(crate) jitter_ns: u64,
 }
 
 impl Wait {
-    /// Waits at most this long. A request whose turn comes later is denied at once.
+    /// A wait of at most this time. A request whose turn would come later is denied at once.
     #[must_use]
     pub const fn at_most(max: Duration) -> Self {
         Self { max, units: u64::MAX, jitter_ns: 0 }
     }
 
-    /// Waits behind at most this number of units, which is the length of the queue. With a burst of 1 and requests of
-    /// one unit, `behind(n - 1)` is a leaky bucket used as a queue of n requests, of which the first proceeds at once.
+    /// The same wait, but behind at most this number of units, which is the length of the queue. With a burst of 1 and
+    /// requests of one unit, `behind(n - 1)` is a leaky bucket used as a queue of n requests, of which the first
+    /// proceeds at once.
     ///
     /// ```
     /// use std::time::Duration;
@@ -50,8 +51,8 @@ impl Wait {
         Self { units, ..self }
     }
 
-    /// Delays a request after its turn by a random time up to this. It never proceeds before its turn. So callers that
-    /// were given the same instant do not all come at once.
+    /// The same wait with a random delay of up to this time after the turn. A request never proceeds before its turn.
+    /// So callers that were given the same instant do not all return at once.
     #[must_use]
     pub const fn jitter(self, jitter: Duration) -> Self {
         let jitter_ns = jitter.as_nanos();
@@ -66,8 +67,8 @@ impl Wait {
         self.units
     }
 
-    /// The time to sleep for a turn that comes after `until`. It is longer than `until` by a new random part of the
-    /// jitter.
+    /// The time to sleep for a turn that comes after `until`: the time `until` plus a random part of the jitter, which
+    /// is drawn anew in each call.
     ///
     /// ```
     /// use std::time::Duration;
@@ -78,7 +79,7 @@ impl Wait {
     /// ```
     #[must_use]
     pub fn spread(&self, until: Duration) -> Duration {
-        // Callers that were given the same instant proceed at different times.
+        // Without a jitter the time is not changed.
         if self.jitter_ns == 0 {
             return until;
         }
@@ -103,12 +104,12 @@ impl Wait {
     }
 }
 
-/// The part of its [`Wait`] that a waiting request has left. [`acquire`](crate::Entry::acquire) has a budget inside.
-/// Code that does its own sleeping calls [`step`](WaitBudget::step).
+/// The part of its [`Wait`] that a waiting request has left. [`acquire`](crate::Entry::acquire) uses a budget
+/// internally. Code that does its own sleeping calls [`step`](WaitBudget::step).
 ///
-/// The rest is the wait less the time that has passed by the clock, or less the time of all sleeps if that is more. So
-/// the bound also holds if the clock advances less than the sleeps. If the clock stands still, each sleep is at least
-/// twice as long as the last one, so that the wait ends.
+/// What is left is the wait less the time that has passed by the clock, or less the sum of all sleeps if that is more.
+/// So the bound also holds if the clock advances less than the sleeps. If the clock stands still, each sleep is at
+/// least twice as long as the last one, so that the wait ends.
 ///
 /// ```
 /// use std::time::Duration;
@@ -124,12 +125,12 @@ impl Wait {
 pub struct WaitBudget {
     wait: Wait,
     began: Timestamp,
-    /// The time at which the request last asked, and the pause after it.
+    /// The time of the last attempt of the request, and the pause after that attempt.
     asked: Timestamp,
     pause: Duration,
     /// The sum of all pauses so far.
     slept: Duration,
-    /// The part of the wait that was left when the request last asked.
+    /// The part of the wait that was left at the last attempt.
     left: Duration,
 }
 
@@ -144,7 +145,7 @@ impl WaitBudget {
     /// The wait that is left at `now`.
     pub fn left(&mut self, now: Timestamp) -> Wait {
         let passed = now.as_nanos().saturating_sub(self.began.as_nanos());
-        // The clock may be coarse or stand still, and then the time of the sleeps is the better measure.
+        // If the clock is coarse or stands still, the sum of the sleeps is the better measure.
         let passed = Duration::from_nanos(passed).max(self.slept);
         self.left = self.wait.max.saturating_sub(passed);
         // If the clock has advanced, the next pause need not be longer than the wait in the denial.
@@ -154,10 +155,10 @@ impl WaitBudget {
         Wait { max: self.left, ..self.wait }
     }
 
-    /// The time to sleep for an instant that is `until` ahead, including the jitter; `None` if less of the wait is
-    /// left.
+    /// The time to sleep for an instant that is `until` ahead, including the jitter; `None` if this is longer than the
+    /// part of the wait that is left.
     pub fn pause(&mut self, until: Duration) -> Option<Duration> {
-        // A pause is never zero, since a caller that asks again without a pause would keep its thread busy.
+        // A pause is never zero, since a caller that tries again without a pause would keep its thread busy.
         let pause = until.max(self.pause.saturating_mul(2)).max(Duration::from_nanos(1));
         // The turn would come after the end of the wait.
         if pause > self.left {

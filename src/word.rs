@@ -7,7 +7,7 @@ use crate::algorithm::{Held, Moment};
 /// The packed state of one limit: everything that a decision reads and writes.
 ///
 /// The meaning of the bits depends on the policy; a word is read only by the [`Meter`](crate::Meter) that wrote it. The
-/// word of a limit that was never used is [`Word::UNUSED`], at time 0 as well.
+/// word of a limit that was never used is [`Word::UNUSED`], also at time 0.
 ///
 /// ```
 /// use tollgate::{Meter, Quota, Timestamp, Word};
@@ -30,9 +30,9 @@ impl Word {
         self.0
     }
 
-    /// A word from bits that [`to_bits`](Word::to_bits) returned. All other bits are also a valid state: nothing
-    /// panics, and from that state on the limit is enforced. The exception is a segmented window, which may then once
-    /// begin again with an empty window.
+    /// A word from bits that [`to_bits`](Word::to_bits) returned. Any other bits are also a valid state: nothing
+    /// panics, and the limit is enforced from that state on. There is one exception: a segmented window may begin with
+    /// an empty window once.
     ///
     /// ```
     /// use tollgate::Word;
@@ -59,7 +59,7 @@ impl fmt::Debug for Word {
 /// | calendar-week, -month, -year | windows since the one that holds the beginning of 1970 | count |
 /// | fixed-window from-first | start in quanta | count |
 /// | sliding-window | window index | previous, current |
-/// | segmented-window | segment index | n counts, the current one lowest; or their sum and the number of the older; or their number |
+/// | segmented-window | segment index | n counts, the current count lowest; or their sum and a number for the older counts; or a number for all counts |
 ///
 /// With a penalty, the lowest bits hold the number of denials in a row, and the other bits may have another meaning:
 /// see `algorithm/at_limit.rs`.
@@ -134,7 +134,7 @@ impl Marked {
     /// A layout with `index_bits` bits for the index, which must fit in them, and `surplus_bits` bits for the surplus.
     /// Both are 0 if there is only one quota.
     pub(crate) fn new(fields: Fields, index: u64, index_bits: u32, surplus_bits: u32) -> Self {
-        // This is a mask of the topmost bits. For 0 bits it is 0, since a shift by the whole word is not defined.
+        // A mask of the topmost bits. `checked_shr` is used, since a shift by all 64 bits is not defined.
         let top = |bits: u32| !u64::MAX.checked_shr(bits).unwrap_or(0);
         let mark = index.checked_shl(u64::BITS - index_bits).unwrap_or(0);
         let surplus_mask = top(index_bits + surplus_bits) & !top(index_bits);
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!((two.surplus(word), two.surplus(kept)), (0, 21));
         assert_eq!(two.unpack(kept, moment), Held { ahead: 8, ..held });
         assert!(two.reads(kept));
-        // If there is only one quota, there is no index, and all words are counted in this quota.
+        // If there is only one quota, words have no index, and all words belong to this quota.
         let alone = Marked::new(fields, 0, 0, 0);
         assert_eq!(alone.pack(kept, held, moment), fields.pack(held, moment));
         assert_eq!(alone.surplus(kept), 0);

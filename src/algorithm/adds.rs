@@ -2,16 +2,16 @@
 //! loaded of several words can be found. The other computes the state of a word after the addition of units that were
 //! admitted elsewhere.
 //!
-//! After an add, a word admits nothing that it would have denied before. Adds do not raise a word without bound,
-//! either: each algorithm says where its words stop, and why more units need not be counted.
+//! An add never lets a word admit a request that it would have denied before. There is also a bound up to which adds
+//! raise a word. Each algorithm states this bound, and why units beyond it need not be counted.
 
 use super::{Decides, Gcra, Held, Kernel, Moment};
 
-/// The load of a word, as a request finds it. Of two words, the word with the smaller load admits more.
+/// The load of a word for a request. The word with the smaller load admits more.
 ///
-/// Loads are ordered by the window first. If the window of a word lies ahead of the request, this word decides the
-/// request in its own window. So only words in the same window are compared by use, and otherwise the word with the
-/// nearest window decides; see [`crate::sketch`].
+/// Loads are compared by their windows first. A word whose window lies ahead of the request decides the request in that
+/// window. So two words are compared by their used amounts only if they have the same window. Otherwise the word with
+/// the nearest window decides: see [`crate::sketch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Load {
     /// The number of windows by which the word's window lies ahead of the request's; 0 for GCRA, which has no windows.
@@ -47,11 +47,10 @@ impl Adds for Kernel {
         match self {
             Self::Gcra(gcra) => Adds::load(gcra, held, moment),
             window => {
-                // The amount used is the limit less the amount that remains, which each algorithm computes from its
+                // The amount used is the limit less the remaining amount, which each algorithm computes from its
                 // counts.
                 let remaining = window.remaining(held, moment, 0);
-                // The two counts of a sliding window may come to more than the limit, and then not even a cost of 0
-                // fits.
+                // The two counts of a sliding window may sum to more than the limit. Then not even a cost of 0 fits.
                 let is_over = remaining == 0 && window.step(held, moment, 0, 0).is_none();
                 let used = window.limit() - remaining + u64::from(is_over);
                 Load { windows_ahead: held.ahead, used }
@@ -103,15 +102,15 @@ mod tests {
         ]
     }
 
-    /// The number of units that still count at `later_ns` in a word that is seen from `at_ns`.
+    /// The number of units that still count at `later_ns` in a word whose state is measured from `at_ns`.
     fn used(kernel: &Kernel, held: Held, at_ns: u64, later_ns: u64) -> u64 {
         let passed = kernel.passed(at_ns, later_ns);
         let moment = kernel.moment(later_ns);
         LIMIT - kernel.remaining(held.seen_later(passed), moment, 0)
     }
 
-    /// Every word that can result from up to three adds at 0, 50 and 70 ns. These instants lie in two windows, or in
-    /// four segments.
+    /// Every word that can result from at most one add at each of the instants 0, 50 and 70 ns. These instants lie in
+    /// two windows, or in four segments.
     fn words(kernel: &Kernel) -> Vec<Held> {
         let mut words = vec![Held::IDLE];
         for (from_ns, to_ns) in [(0, 0), (0, 50), (50, LAST_NS)] {

@@ -1,8 +1,8 @@
 //! [`Answers`]: the answers of a decision that were computed together with the decision.
 //!
-//! A decision on a word keeps a copy of the word, and computes an answer when it is asked for. A log has no word, so
-//! its answers are read from the slots with the decision. Two more kinds of decision store their answers: decisions of
-//! a spill, which does not say on which of its words it decided, and decisions that were made elsewhere.
+//! A decision on a word keeps a copy of the word, and computes each answer on demand. A log has no word, so its answers
+//! are read from the slots with the decision. Two more kinds of decision store their answers. A spill does not report
+//! which of its words decided, and a decision that was made elsewhere has no word here.
 
 use std::num::NonZeroU64;
 
@@ -16,7 +16,7 @@ pub(crate) struct Answers {
     pub(crate) remaining: u64,
     /// The instant at which the cost fits. If a log was charged, it is the instant from which the units may be used.
     pub(crate) ready_ns: u64,
-    /// The instant at which nothing is owed any more, when all slots of a log are free.
+    /// The instant at which nothing is owed any more. For a log this is when all slots are free.
     pub(crate) idle_ns: u64,
     /// True if the spill of a keyed table made the decision, because the table had no cell for the key.
     pub(crate) spilled: bool,
@@ -24,19 +24,19 @@ pub(crate) struct Answers {
     pub(crate) slots: Option<ChargedSlots>,
 }
 
-/// The slots of a log that a request has taken. A refund finds them again by the instant that they hold.
+/// The slots of a log that a request has taken. A refund recognises them by the instant that is stored in them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChargedSlots {
     /// The content of each of these slots: the instant at which the slot becomes free.
     pub(crate) word: NonZeroU64,
-    /// How often the log's number of slots had been changed before the charge.
+    /// The number of changes of the log's count before the charge.
     pub(crate) changes: u64,
 }
 
 /// The source of a decision's answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Figures {
-    /// A word, and the arithmetic by which it is read. Answers are computed from them when they are asked for.
+    /// A word, and the arithmetic by which it is read. Answers are computed from them on demand.
     Word { kernel: Kernel, held: Held },
     /// Answers that were computed together with the decision.
     Known(Answers),
@@ -51,7 +51,7 @@ impl Figures {
         }
     }
 
-    /// The state of the word, if it is read by this arithmetic.
+    /// The state of the word, if `own` is the arithmetic by which the word is read.
     pub(crate) fn held_under(&self, own: &Kernel) -> Option<Held> {
         match self {
             Self::Word { kernel, held } if kernel == own => Some(*held),
@@ -59,7 +59,7 @@ impl Figures {
         }
     }
 
-    /// True if the word was decided by GCRA, where each charge is a part of the time and drains.
+    /// True if GCRA made the decision. Under GCRA each charge moves the word's time, and drains.
     pub(crate) fn is_gcra(&self) -> bool {
         matches!(self, Self::Word { kernel: Kernel::Gcra(_), .. })
     }
@@ -71,11 +71,11 @@ impl Figures {
         }
     }
 
-    /// The largest cost that would be admitted at `now`, if the word is seen from `at`.
+    /// The largest cost that would be admitted at `now`. The state of the word is measured from `at`.
     pub(crate) fn remaining(&self, at_ns: u64, now_ns: u64) -> u64 {
         match self {
             Self::Word { kernel, held } => {
-                // The word may be seen from a floor later than now, but GCRA tests against now itself.
+                // The state may be measured from a floor that is later than now, but GCRA tests a cost at now itself.
                 let late = kernel.lateness(now_ns, at_ns);
                 kernel.remaining(*held, kernel.moment(at_ns), late)
             }

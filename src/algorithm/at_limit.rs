@@ -1,74 +1,77 @@
-//! What happens at the limit: `soft`, `count-denied` and `penalty`, wrapped around any algorithm.
+//! The options for requests at the limit, for any algorithm: `soft`, `count-denied` and `penalty`.
 //!
-//! [`Ruled`] is an algorithm with the [`Rules`] of its policy, and a pure function on the same one word. A
-//! policy that has none of these rules is decided by its algorithm alone, and this code does not run for it.
+//! [`Ruled`] is an algorithm together with the [`Rules`] of its policy. Like the algorithm, it is a pure function on
+//! one word. A policy without these options is decided by its algorithm alone, without this code.
 //!
 //! * *Soft*: the algorithm runs with the softened limit S in place of the limit L. Only the answer compares the used
 //!   units with L.
-//! * *Count-denied*: a denial of a cost that could fit writes what the algorithm's `charge_denied` says.
+//! * *Count-denied*: the cost of a denied request is charged by the algorithm's `charge_denied`, unless the cost could
+//!   never fit.
 //! * *Penalty*: each denial is also counted, and the N-th denial in a row makes the word refuse everything until an
 //!   instant.
 //!
 //! # Denials that write nothing
-//! A client that keeps asking must not turn each denial into a write, or all threads would contend for the cache line
-//! of its word. So [`Ruled::refuse`] returns `None` if a denial would change nothing or next to nothing:
+//! If each denial were a write, a client that keeps sending requests would make all threads contend for the cache line
+//! of its word. So [`Ruled::refuse`] returns `None` if a denial would change nothing or too little:
 //!
 //! * A window's count stops at the limit, or at twice the limit, and then stays full until the window is over.
-//! * GCRA's debt stops at B = L - 1 unit + C ahead of now, so there is room for more as soon as time goes on. A denial
-//!   is charged only if the charge raises the debt by at least a *granule*: a thousandth of C, or one unit if that is
-//!   less.
+//! * GCRA's debt stops at B = L - 1 unit + C, where C is the longest wait for a unit that denials may cause. The debt
+//!   drains all the time, so there is soon room for a small charge. A denial is charged only if the charge raises the
+//!   debt by at least a *granule*: a thousandth of C, or one unit if that is less.
 //! * The end of an extended penalty is moved only if it moves by at least a thousandth of the penalty's length.
 //! * A log has slots in place of a word: see `is_fresh` in `log/rule.rs`.
 //!
 //! *How often a denial is written.* Each denial that is charged raises the debt by a granule or more, and none raises
-//! it above B. When the debt is B, no more can be charged in a time t than drains in t, so at most one denial is
-//! charged in each granule of t. A denial that is charged in full raises the debt by a unit or more, and so by at least
-//! a granule. The same holds for the end of a penalty.
+//! it above B. When the debt is B, only as much can be charged in a time t as drains in t. So at most one denial is
+//! charged per granule of t. A denial that is charged in full raises the debt by a unit or more, and so by at least a
+//! granule. By the same argument, the end of a penalty is written at most once in each granule of time.
 //!
-//! *The cost of not writing.* Let D be the debt, and E the debt if every denial were charged. Then D > E - granule at
-//! all times, for all requests. Both debts drain alike. A denial that is charged in full adds the same to both. If the
-//! full cost would raise E above B, then E rises to B only, and D is above B - granule, whether the denial is written
-//! or not. A request that is admitted under D but would be denied under E adds its full cost to D, and at most as much
-//! to E. So the difference does not grow over time, and a request is admitted earlier by at most a granule. A client
-//! that asks for a unit again and again is kept out as before: its D stays above B - granule, which is no less than L -
-//! 1 unit. No denial lowers a debt, so the algorithm's own test still bounds all admissions.
+//! *The cost of not writing.* Let D be the debt, and let E be the debt that there would be if every denial were
+//! charged. Then D > E - granule at all times. Both debts drain at the same rate. A denial that is charged in full adds
+//! the same amount to both. If the full cost would raise E above B, then E rises only to B, and D is above B - granule
+//! even if the denial is not written. A request that is admitted under D but would be denied under E adds its full cost
+//! to D, and at most as much to E. So the difference does not grow over time, and a request is admitted earlier by at
+//! most a granule. A client that requests a unit again and again is denied as before: its D stays above B - granule,
+//! which is no less than L - 1 unit. No denial lowers a debt, so the algorithm's own test still bounds all admissions.
 //!
 //! # The word of a policy with a penalty
-//! The counts in the word of a policy with a penalty have one more field, `[the algorithm's | denials]`, which is wide
-//! enough for 0 to N:
+//! The counts in the word of a policy with a penalty have one more field, `[the algorithm's | denials]`. It has room
+//! for the numbers 0 to N:
 //!
 //! | denials | time | the algorithm's counts |
 //! |---|---|---|
 //! | 0 to N - 1 | the algorithm's | the algorithm's |
 //! | N: *penalised* | the end, in whole units of the algorithm | the rest of the end, in quanta of that unit |
 //!
-//! The number of denials determines how the rest of the word is read. Only the N-th denial writes N, and it begins the
-//! penalty. Every other write of this file puts less than N there: an admission writes 0, and an earlier denial writes
-//! one more than it found. The layout of the word ([`crate::word::Fields`], `keyed/memory/layout.rs`) has room for both
-//! readings. The counts are as wide as the wider reading needs, and the time reaches to the end of a penalty.
+//! The number of denials determines how the rest of the word is read. Only the N-th denial writes N, and this denial
+//! begins the penalty. All other writes in this file write less than N: an admission writes 0, and an earlier denial
+//! adds 1 to the number that it found. The layout of the word ([`crate::word::Fields`], `keyed/memory/layout.rs`) has
+//! room for both readings. The field of the counts is wide enough for both, and the time can represent the end of a
+//! penalty.
 //!
 //! # The end
 //! At the end of a penalty the word becomes like a word that was never used. The end is rounded up to whole ticks or
-//! quanta, never down. The end is not before the instant at which the charges in the word have drained. For a request
-//! on time this follows from the policy, whose penalty is no shorter than its horizon; for a late request the end is
-//! put off until that instant. Hence a penalty forgives nothing, and stored time never falls.
+//! quanta, never down. The end is never before the instant at which the charges in the word have drained. For a request
+//! on time this is true because the penalty of a policy is no shorter than its horizon. For a late request the end is
+//! moved to that instant if necessary. So a penalty forgives no charge, and stored time never falls.
 //!
-//! From the end on, a penalised word is read as an idle word. An idle word with denials in a row is also as good as a
-//! word that was never used: every cost up to the limit is admitted next, and the admission ends the row.
+//! From the end of the penalty on, a penalised word is read as an idle word. An idle word with denials in a row is also
+//! as good as a word that was never used: it admits every cost up to the limit, and the admission sets the number of
+//! denials to 0.
 
 use super::fixed_window::window_start_ns;
 use super::{Algorithm, Decides, Held, Kernel, Moment};
 use crate::sync::{Fault, planted};
 use crate::verdict::{Mark, Verdict};
 
-/// The number of granules in the longest wait for denials, in the length of a penalty, and in the window of a log. See
+/// The longest wait for denials, the length of a penalty, and the window of a log have this many granules each. See
 /// *Denials that write nothing*.
 pub(crate) const GRANULES: u64 = 1_000;
 
-/// The rules of a policy about what happens at its limit, compiled for one layout of its word.
+/// The options of a policy for requests at its limit, compiled for one layout of its word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rules {
-    /// True if the policy has a rule that a check must follow.
+    /// True if the policy has a rule for checks.
     pub(crate) any: bool,
     /// The longest wait in nanoseconds, and the largest number of units behind which a request may wait.
     pub(crate) queue: Option<[u64; 2]>,
@@ -76,8 +79,7 @@ pub(crate) struct Rules {
     pub(crate) soft_bp: u16,
     /// The number of units by which the limit is softened: S - L.
     pub(crate) beyond: u64,
-    /// The point at which charges for denied requests stop: this many ticks ahead of now for GCRA, or this count for a
-    /// window.
+    /// The bound up to which denied requests are charged: a debt in ticks for GCRA, or a count for a window.
     pub(crate) denied_most: Option<u64>,
     /// [`charge`](crate::Entry::charge) may raise the count of a window beyond the limit by this many times the limit.
     /// It is 0 for GCRA, where the word itself bounds the debt.
@@ -97,7 +99,7 @@ pub(crate) struct Penalty {
     pub(crate) denial_bits: u8,
     /// The length of a unit of the word's time. It is 1 for GCRA, whose ticks need no quanta.
     pub(crate) unit_ns: u64,
-    /// The end is stored as whole units and a multiple of this, rounded up.
+    /// The end is stored as a number of whole units plus a multiple of this quantum, rounded up.
     pub(crate) quantum_ns: u64,
 }
 
@@ -105,8 +107,8 @@ pub(crate) struct Penalty {
 pub(crate) const RULES_WORDS: usize = 9;
 
 impl Rules {
-    /// The rules as numbers, like [`Kernel::code`]: small numbers share one word, and 0 stands for a rule that the
-    /// policy does not have.
+    /// The rules as numbers, like [`Kernel::code`]: small numbers share one word, and 0 means that the policy does not
+    /// have a rule.
     pub(crate) fn code(&self) -> [u64; RULES_WORDS] {
         let penalty = self.penalty.unwrap_or_default();
         let flags = u64::from(self.any)
@@ -143,7 +145,8 @@ impl Rules {
         }
     }
 
-    /// True if the policy has no rules for a check. A queue is not such a rule, since a check does not wait.
+    /// True if the policy has no rule that a check must follow. A queue is not such a rule, since a check does not
+    /// wait.
     #[inline]
     pub(crate) fn are_none(&self) -> bool {
         !self.any
@@ -154,7 +157,7 @@ impl Rules {
         self.penalty.map_or(0, |penalty| penalty.quantum_ns)
     }
 
-    /// True if a denial is written when it changes anything.
+    /// True if a denial may have to be written.
     pub(crate) fn count_denials(&self) -> bool {
         self.denied_most.is_some() || self.penalty.is_some()
     }
@@ -168,8 +171,8 @@ pub(crate) struct Ruled<'a, A = Kernel> {
 }
 
 impl<A: Algorithm> Ruled<'_, A> {
-    /// The algorithm's part of a word and the number of denials in a row. `None` during a penalty, when every request
-    /// is refused.
+    /// Splits a word into the algorithm's part and the number of denials in a row. Returns `None` during a penalty,
+    /// when every request is refused.
     #[inline(always)]
     pub(crate) fn free(&self, held: Held, moment: Moment) -> Option<(Held, u64)> {
         // Without a penalty the whole word belongs to the algorithm.
@@ -181,14 +184,14 @@ impl<A: Algorithm> Ruled<'_, A> {
         if denials < penalty.after {
             return Some((own, denials));
         }
-        // With N denials the rest of the word is the end of the penalty, in units and quanta. It has come if that unit
-        // is over, or if that many quanta of the unit have passed.
+        // With N denials the rest of the word is the end of the penalty, in units and quanta. The penalty is over if
+        // that unit is over, or if that many quanta of the unit have passed.
         let into_ns = own.counts.saturating_mul(penalty.quantum_ns);
         let is_over = held.ahead == 0 && (held.behind > 0 || into_ns <= moment.into_ns);
         is_over.then_some((Held::IDLE, 0))
     }
 
-    /// The state after an admission, which ends the denials in a row.
+    /// The state after an admission, which sets the number of denials in a row to 0.
     #[inline(always)]
     pub(crate) fn admitted(&self, own: Held, denials: u64) -> Held {
         let kept = if planted(Fault::DenialsOutliveAdmission) { denials } else { 0 };
@@ -211,15 +214,15 @@ impl<A: Algorithm> Ruled<'_, A> {
         // This is the last nanosecond of the penalty. A penalty that would outlast the clock has no end.
         let last_ns = at_ns.saturating_add(penalty.length_ns - 1);
         if let Kernel::Gcra(gcra) = self.kernel.kernel() {
-            // GCRA's word is a time, so it is the end itself: the tick after the last nanosecond.
+            // GCRA's word is a time, so it stores the end directly: the tick after the last nanosecond.
             let ticks = (gcra.ticks(last_ns) + 1).saturating_sub(gcra.ticks(at_ns));
-            // The layout is planned with room for it.
+            // The layout of the word was chosen with room for this number.
             let ahead = u64::try_from(ticks).unwrap_or(u64::MAX).max(drained.ahead);
             return Held { ahead, behind: 0, counts: penalty.after };
         }
         // A window's penalty does not end before the units in its word have drained.
         let last_ns = match self.kernel.kernel().idle_ns(drained, at_ns) {
-            u64::MAX => u64::MAX, // or later
+            u64::MAX => u64::MAX, // the units drain then, or later
             idle_ns => last_ns.max(idle_ns.saturating_sub(1)),
         };
         // The end is the nanosecond after the last nanosecond of the penalty. It is kept as a number of units and of
@@ -239,13 +242,13 @@ impl<A: Algorithm> Ruled<'_, A> {
     /// The penalised word after a denial that moves the end of the penalty; `None` if the end stays.
     #[cold]
     fn extended(&self, penalty: &Penalty, held: Held, at_ns: u64) -> Option<Held> {
-        // The end is not moved if the penalty lasts nearly as long anyway.
+        // The end is not moved if this would make the penalty only a little longer.
         let kept_ns = penalty.length_ns - penalty.length_ns.div_ceil(GRANULES);
         let until_ns = at_ns.saturating_add(kept_ns);
         let then = held.seen_later(self.kernel.kernel().passed(at_ns, until_ns));
         self.free(then, self.moment(until_ns))?;
         let extended = self.penalised(penalty, Held::IDLE, at_ns);
-        // A stored time is never lowered, not even if it is later than any clock can be.
+        // A stored time is never lowered, even if it is later than any time of a clock.
         let is_later = (extended.ahead, extended.counts) > (held.ahead, held.counts);
         is_later.then_some(extended)
     }
@@ -292,7 +295,7 @@ impl<A: Algorithm> Ruled<'_, A> {
             1
         };
         match &self.rules.penalty {
-            // This is the N-th denial in a row.
+            // This is the N-th denial in a row, which begins the penalty.
             Some(penalty) if denials + one >= penalty.after => {
                 self.penalised(penalty, charged, at_ns)
             }
@@ -309,7 +312,8 @@ impl<A: Algorithm> Decides for Ruled<'_, A> {
     fn moment(&self, at_ns: u64) -> Moment {
         let moment = self.kernel.moment(at_ns);
         match &self.rules.penalty {
-            // The end of a penalty lies within a unit, and most algorithms do not compute `into_ns`.
+            // The end of a penalty may lie within a unit, so `into_ns` is computed here: most algorithms do not compute
+            // it.
             Some(penalty) => Moment { into_ns: at_ns % penalty.unit_ns, ..moment },
             None => moment,
         }
@@ -328,7 +332,7 @@ impl<A: Algorithm> Decides for Ruled<'_, A> {
     }
 
     fn refuse(&self, held: Held, at_ns: u64, cost: u64) -> Option<Held> {
-        // If the request is so late that the distance was cut, the word's time is unknown and cannot be written back.
+        // If the request is so late that its distance from the word's time was cut, the time cannot be written back.
         if !self.rules.count_denials()
             || held.is_cut()
             || cost == 0
@@ -357,23 +361,25 @@ impl<A: Algorithm> Decides for Ruled<'_, A> {
         unpaid: u64,
     ) -> (Mark, Held, u64) {
         let moment = self.moment(at_ns);
-        // A penalised word is reported as seen from the end of the penalty, when it is like a word that was never used.
+        // The answer for a penalised word describes the end of the penalty, when the word is like a word that was never
+        // used.
         let Some((own, _)) = self.free(held, moment) else {
             return (Mark::Penalty, Held::IDLE, self.end_ns(held, at_ns));
         };
-        // `remaining` is S less the number of used units. It is at least S - L if and only if at most L units are used.
+        // `remaining` is S less the number of used units. So `remaining` is at least S - L if and only if at most L
+        // units are used.
         let beyond = self.rules.beyond.saturating_add(unpaid);
         let is_over = || self.kernel.kernel().remaining(own, moment, late) < beyond;
-        // Only an admission needs this mark, since a denial already says that the limit is reached.
+        // Only an admission can have this mark, since a denial already shows that the limit is reached.
         let soft = self.rules.soft_bp > 0 && verdict == Verdict::Allowed;
         (if soft && is_over() { Mark::Over } else { Mark::None }, own, at_ns)
     }
 }
 
-/// The limit L of which `softened` is floor(L * (10000 + x) / 10000), with x = `soft_bp`.
+/// The limit L for which `softened` equals floor(L * (10000 + x) / 10000), with x = `soft_bp`.
 ///
-/// There is exactly one such limit: two limits that differ by 1 are at least 1 apart when softened. It is the only
-/// whole number in an interval that ends below `(softened + 1) * 10000 / (10000 + x)` and is no longer than 1.
+/// There is exactly one such limit: two limits that differ by 1 are at least 1 apart when softened. L is the only whole
+/// number in an interval that ends below `(softened + 1) * 10000 / (10000 + x)` and has a length of at most 1.
 pub(crate) fn unsoftened(softened: u64, soft_bp: u16) -> u64 {
     if soft_bp == 0 {
         return softened;

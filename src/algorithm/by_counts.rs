@@ -6,8 +6,8 @@ use super::{
 };
 use crate::clock::LATEST_NS;
 
-/// Implements the traits for one kind of window. A late request is decided in the window of the word, no matter how
-/// late it is.
+/// Implements the traits for one kind of window. A late request is decided in the word's window, no matter how late the
+/// request is.
 macro_rules! decides_by_counts {
     ($window:ident, $latest_ns:expr) => {
         impl Algorithm for $window {

@@ -7,28 +7,28 @@
 //! admit iff  count + cost <= limit
 //! ```
 //!
-//! A [`FixedWindow`] counts. This file only says which window an instant lies in, and when that window is over. One
-//! window admits at most `limit` units. An interval as long as the shortest window crosses at most one boundary, so at
-//! most 2 * limit units are admitted in it. An interval as long as the longest window may contain a whole shorter month
-//! or year, so the bound is 3 * limit there. A `now` before the stored window is replaced by the start of that window.
+//! The counting is done by a [`FixedWindow`]. This file only says which window an instant lies in, and when that window
+//! is over. One window admits at most `limit` units. An interval as long as the shortest window crosses at most one
+//! boundary, so at most 2 * limit units are admitted in it. An interval as long as the longest window may contain a
+//! whole shorter month or year, so the bound is 3 * limit there. A `now` before the stored window is replaced by the
+//! start of that window.
 //!
 //! # Instants and months
 //! An instant is a number of nanoseconds since the Unix epoch. Every day has 86,400 s: leap seconds are not counted. As
 //! in Howard Hinnant's description of `civil_from_days` (<https://howardhinnant.github.io/date_algorithms.html>) a year
-//! begins in March, so that the leap day is its last. Day d of such a year lies in month `(5 d + 2) / 153`, and month m
-//! begins on day `(153 m + 2) / 5`. This code subtracts whole centuries first and whole years next, and it counts in
-//! quarters of a day. 400 years are 4 * 36524 + 1 days, and 4 years of a century are 4 * 365 + 1 days. So on average a
-//! century has 146097 quarters of a day, and a year 1461. All divisors are constants, and the number of steps is the
-//! same for every date.
+//! begins in March, so that the leap day is its last day. Day d of such a year lies in month `(5 d + 2) / 153`, and
+//! month m begins on day `(153 m + 2) / 5`. This code first finds the century and then the year. It counts in quarters
+//! of a day, for the following reason. 400 years are 4 * 36524 + 1 days, and 4 years of a century are 4 * 365 + 1 days.
+//! So a century has 146097 quarters of a day on average, and a year has 1461 of them. All divisors are constants, and
+//! the number of steps is the same for every date.
 //!
-//! A year of the limit is twelve months that begin with January. A week is seven days, counted from the fact that 1
-//! January 1970 was a Thursday.
+//! A window of a year begins in January, unlike the years of this computation. A week is seven days. Weeks are counted
+//! from 1 January 1970, which was a Thursday.
 
 use super::fixed_window::FixedWindow;
 use super::{Held, Moment};
 use crate::divisor::Divisor;
 
-// Every day has 86,400 s: leap seconds are not counted.
 const DAY_NS: u64 = 86_400_000_000_000;
 
 /// Days from 1 March of year 0 to 1 January 1970.
@@ -50,17 +50,17 @@ pub enum Weekday {
     /// The first day of a week in ISO 8601.
     #[default]
     Monday,
-    /// The second.
+    /// The second day.
     Tuesday,
-    /// The third.
+    /// The third day.
     Wednesday,
     /// The fourth day of the week in ISO 8601. 1 January 1970 was a Thursday.
     Thursday,
-    /// The fifth.
+    /// The fifth day.
     Friday,
-    /// The sixth.
+    /// The sixth day.
     Saturday,
-    /// The seventh.
+    /// The seventh day.
     Sunday,
 }
 
@@ -75,7 +75,7 @@ pub enum Weekday {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CalendarUnit {
-    /// From the first of a month to the first of the next: 28 to 31 days.
+    /// From the first day of a month to the first day of the next month: 28 to 31 days.
     Month,
     /// From 1 January to 1 January: 365 or 366 days.
     Year,
@@ -130,9 +130,9 @@ impl CalendarUnit {
         self.days()[1] * DAY_NS
     }
 
-    /// The number of the window that contains an instant. The window that contains the beginning of 1970 has number 0.
-    // It is never inlined, because the compiler would then compute it for every decision, before it tests which
-    // algorithm decides.
+    /// The number of the window that contains an instant, counted from the window that contains the beginning of 1970.
+    // This function is never inlined. Otherwise the compiler would compute the number for every decision, before the
+    // test of which algorithm decides.
     #[inline(never)]
     const fn window_of(self, at_ns: u64) -> u64 {
         match self {
@@ -156,7 +156,7 @@ impl CalendarUnit {
     }
 }
 
-/// The number of days from the last weekday `begins` on or before 1 January 1970 to that day.
+/// The number of days from the start of the week that contains 1 January 1970 to that day.
 const fn before_1970(begins: Weekday) -> u64 {
     (7 + Weekday::Thursday as u64 - begins as u64) % 7
 }
@@ -204,8 +204,8 @@ impl CalendarWindow {
         if self.counts.step(held, moment, cost).is_some() {
             return at_ns;
         }
-        // The count stands until the next window begins. If the word's window lies ahead, the count stands until that
-        // window ends.
+        // The cost fits when the next window begins. If the word's window lies ahead, it fits when that window has
+        // ended.
         self.unit.start_ns(moment.unit.saturating_add(held.ahead).saturating_add(1))
     }
 }
@@ -213,22 +213,22 @@ impl CalendarWindow {
 /// The number of the month that contains an instant. January 1970 has number 0.
 #[inline(always)]
 const fn month_of(at_ns: u64) -> u64 {
-    // These are the quarters of a day from 1 March of year 0 to the last quarter of this day. With the last quarter,
-    // both the first day of a century and a leap day at the end of a century fall into the right century.
+    // The quarters of a day from 1 March of year 0 to the last quarter of this day. The last quarter is used, so that
+    // the first day of a century and a leap day at the end of a century both fall into the right century.
     let quarters = 4 * (at_ns / DAY_NS + EPOCH_DAY) + 3;
     let (century, into_century) = (quarters / 146_097, quarters % 146_097);
-    // The last quarter of the day is taken once more, for the same reason in the years.
+    // The last quarter of the day is used again, so that leap days fall into the right year.
     let quarters = into_century | 3;
     let (year, day) = (quarters / 1_461, quarters % 1_461 / 4);
-    // March to July have 153 days together, and so have August to December.
+    // The five months from March to July have 153 days in total, and so do those from August to December.
     let month = (5 * day + 2) / 153;
     (century * 100 + year) * 12 + month - EPOCH_MONTH
 }
 
 /// The instant at which a month begins. The result is [`u64::MAX`] if the month begins later than the last instant.
 const fn month_start_ns(month: u64) -> u64 {
-    // This month begins after the last instant, as all later months do. It replaces them, so that nothing below
-    // overflows.
+    // Month `u32::MAX` begins after the last instant, as all later months do. Later months are replaced by this month,
+    // so that nothing below overflows.
     let month = if month > u32::MAX as u64 { u32::MAX as u64 } else { month } + EPOCH_MONTH;
     let (year, month) = (month / 12, month % 12);
     // A leap day is the last day of a year that begins in March, so only the leap days of the years that are over
@@ -364,8 +364,8 @@ mod tests {
         assert_eq!(month.ready_ns(ahead, at, 1), at + shortest_ns + longest_ns);
         let behind = Held { behind: 1, ..full };
         assert_eq!((month.ready_ns(behind, at, 3), month.remaining(behind)), (at, 3));
-        // There is also an answer for a word with a count above its limit, and for a word whose window is after the
-        // last instant.
+        // A word with a count above its limit is also answered, and so is a word whose window begins after the last
+        // instant.
         let over = Held { counts: 9, ..Held::IDLE };
         assert_eq!(month.ready_ns(over, at, 0), at + shortest_ns);
         let far = Held { ahead: u64::MAX, ..full };

@@ -1,5 +1,5 @@
-//! Carries a state from one word over to another word of the same policy whose units of time or counts are coarser or
-//! finer.
+//! Converts the state of one word into the state of another word of the same policy, if the two words differ in their
+//! unit of time or in the packing of their counts.
 //!
 //! A sketch has all 64 bits for a time and its counts, but a keyed word has fewer. So the ticks of the two words may
 //! differ in length, and the counts of segments may be ranked in one word and side by side in the other. A state that
@@ -8,7 +8,7 @@
 use super::{Gcra, Held, Kernel};
 
 impl Kernel {
-    /// Converts a state of `from` into a state of this arithmetic. Both are seen from `at_ns`.
+    /// Converts a state of `from` into a state of this arithmetic. Both are measured from `at_ns`.
     pub(crate) fn carried(&self, held: Held, from: &Self, at_ns: u64) -> Held {
         match (self, from) {
             (to, from) if to == from => held,
@@ -21,25 +21,26 @@ impl Kernel {
 
 impl Gcra {
     /// Converts ticks of another quota into the ticks of this quota that stand for the same number of units, rounded
-    /// up. A unit has a power of two of ticks under both quotas, so the result is exact if it has at least as many
-    /// ticks under this one.
+    /// up. A unit has a power of two of ticks under both quotas, so the result is exact if a unit has at least as many
+    /// ticks under this quota.
     pub(super) fn ticks_of(&self, other: &Self, theirs: u128) -> u128 {
         theirs.saturating_mul(self.unit_ticks.into()).div_ceil(other.unit_ticks.into())
     }
 
-    /// Converts the debt under another quota into a debt of the same number of units under this quota. Both are seen
-    /// from `at`. The number of units is exact to 2^-32 of a tick, and is then rounded up to a whole tick.
+    /// Converts the debt under another quota into a debt of the same number of units under this quota. Both are
+    /// measured from `at`. The number of units is exact to 2^-32 of a tick, and is then rounded up to a whole tick.
     ///
-    /// The debt in a word is measured from the last whole tick before `at`, and the two scales have different parts of
-    /// a tick between that tick and `at`. Both parts are taken into account, so that a word that is carried back and
-    /// forth loses nothing. For the same reason a word that has just become idle may owe one tick after the conversion.
+    /// The debt in a word is measured from the last whole tick before `at`, and the part of a tick between that tick
+    /// and `at` differs between the two scales. Both parts are taken into account, so that a word that is carried back
+    /// and forth loses nothing. For the same reason a word that has just become idle may owe one tick after the
+    /// conversion.
     pub(crate) fn same_units(&self, held: Held, from: &Self, at_ns: u64) -> Held {
-        // A debt that 64 bits cannot hold stays as it is under any quota.
+        // A debt that does not fit in 64 bits stays as it is, under any quota.
         if held.is_cut() {
             return held;
         }
-        // The debt is computed in parts of 2^-32 of a tick. The part of the present tick that has passed is not owed
-        // any more.
+        // The debt is computed in parts of 2^-32 of a tick. The part of the current tick that has already passed is not
+        // owed any more.
         let whole = |ticks: u64| i128::from(ticks) << 32;
         let debt = whole(held.ahead) - whole(held.behind) - i128::from(from.scale.part(at_ns));
         // The product may saturate: only a debt that fits in no word is that large.
@@ -50,8 +51,9 @@ impl Gcra {
         Held { ahead: u64::try_from(ahead.max(0)).unwrap_or(u64::MAX), ..Held::IDLE }
     }
 
-    /// Converts a debt into ticks of this scale, rounded up. The debt is measured from `at_ns`, and it ends no earlier
-    /// than the other word says: each scale rounds `at_ns` by a part of its own tick, so the two need not agree.
+    /// Converts a debt into ticks of this scale, rounded up. The converted debt ends no earlier than the debt in the
+    /// other word. Each scale rounds `at_ns` to its own ticks, so the debt and its end are converted separately, and
+    /// the later end is kept.
     fn carried(&self, held: Held, from: &Self, at_ns: u64) -> Held {
         // A word that owes nothing is idle in every scale.
         if held.ahead == 0 {
@@ -99,7 +101,7 @@ mod tests {
                     let [ends, ended] = [(&kernels[0], carried), (&kernels[1], ahead(debt))]
                         .map(|(kernel, held)| kernel.idle_ns(held, at_ns));
                     assert!(ends >= ended, "{debt} at {at_ns}: {ends}, {ended}");
-                    // It ends later by at most two ticks, one for each rounding.
+                    // The debt ends at most two ticks later than before: one tick for each rounding.
                     let tick_ns = 1_000 / 7 / to.unit_ticks().min(from.unit_ticks()) + 1;
                     assert!(ends <= ended + 2 * tick_ns + 1, "{debt} at {at_ns}: {ends}, {ended}");
                 }
@@ -107,7 +109,7 @@ mod tests {
         }
     }
 
-    /// The units that a word owes at an instant, less the part of the present tick that has passed.
+    /// The units that a word owes at an instant, without the part of the current tick that has already passed.
     fn owed(gcra: &Gcra, held: Held, at_ns: u64) -> f64 {
         let part = f64::from(gcra.scale.part(at_ns)) / f64::from(u32::MAX);
         (held.ahead as f64 - part) / gcra.unit_ticks as f64
@@ -177,7 +179,7 @@ mod tests {
                 let left = |kernel: &Kernel, held| kernel.remaining(held, kernel.moment(0), 0);
                 assert_eq!(left(from, seen), left(to, carried), "{passed}");
             }
-            // A word whose time lies behind now does not owe anything after the conversion.
+            // A word whose time lies behind now still owes nothing after the conversion.
             let late = Held { ahead: 0, behind: 1, counts: held.counts };
             assert_eq!(to.carried(late, from, 0).behind, 1);
         }

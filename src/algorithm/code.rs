@@ -1,8 +1,9 @@
-//! A [`Kernel`] as five numbers that are kept in atomic words. They are needed for a quota that can be changed while
-//! other threads use it to decide.
+//! A [`Kernel`] as five numbers that can be stored in atomic words. A quota that may change is stored in this form,
+//! because other threads read it while it changes.
 //!
-//! The first number has the algorithm in its lowest byte, and small numbers in the others. The other numbers are its
-//! lengths and limits. A kernel that is read back decides exactly like the kernel that was written.
+//! The lowest byte of the first number names the algorithm, and its other bytes are small parameters. The other numbers
+//! are the lengths and limits of the algorithm. A kernel that is read from these numbers decides exactly like the
+//! kernel that was written.
 
 use super::{
     Algorithm, CalendarUnit, CalendarWindow, FixedWindow, FromFirst, Gcra, Kernel, Packing,
@@ -55,11 +56,11 @@ pub(crate) fn kernel_of_code(code: [u64; CODE_WORDS]) -> Kernel {
 impl Kernel {
     /// The numbers that stand for the algorithm.
     pub(crate) fn code(&self) -> [u64; CODE_WORDS] {
-        // The first byte is the lowest, which names the algorithm.
+        // The first byte becomes the lowest byte, which names the algorithm.
         let small = |bytes: [u8; 4]| u64::from(u32::from_le_bytes(bytes));
         match self {
             Self::Gcra(gcra) => {
-                // The rules for the limit are kept beside these numbers, for each quota.
+                // The rules for the limit are stored separately for each quota.
                 let (factor, shift) = gcra.scale.parts();
                 [small([0, shift, 0, 0]), factor, gcra.burst_ticks, gcra.unit_ticks, 0]
             }
@@ -93,7 +94,7 @@ impl Kernel {
     }
 }
 
-/// The small numbers of an algorithm.
+/// The small parameters of an algorithm, from the first number.
 #[inline(always)]
 fn small(code: [u64; CODE_WORDS]) -> [u8; 3] {
     let [_, one, two, three, ..] = code[0].to_le_bytes();
@@ -125,7 +126,7 @@ impl FromCode for CalendarWindow {
     #[inline(always)]
     fn of_code(code: [u64; CODE_WORDS]) -> Self {
         let ([unit, ..], [_, limit, ..]) = (small(code), code);
-        // An unknown number is read only while another thread writes it. The decision is then made again.
+        // An unknown number can only be read while another thread is writing it. The reader then decides again.
         Self::new(CalendarUnit::of_number(unit).unwrap_or(CalendarUnit::Month), limit)
     }
 }
@@ -142,8 +143,7 @@ impl FromCode for SlidingWindow {
     fn of_code(code: [u64; CODE_WORDS]) -> Self {
         let ([rounding, count_bits, _], [_, window_ns, limit, _, multiplier]) = (small(code), code);
         let rounding = match rounding {
-            // The numbers are in the order in which `code` writes them. Other threads may be reading these numbers
-            // while they are written.
+            // These are the numbers that [`Kernel::code`] writes.
             0 => Rounding::Exact,
             1 => Rounding::Down,
             // A larger number can only be read during a write, and the reader then discards it.

@@ -6,8 +6,8 @@
 //! admit iff  count + cost <= limit
 //! ```
 //!
-//! At most 2 * limit units are admitted in any interval of length W, across one boundary. A `now` before the stored
-//! window is replaced by the start of that window.
+//! An interval of length W crosses at most one boundary, so at most 2 * limit units are admitted in it. A `now` before
+//! the stored window is replaced by the start of that window.
 
 use super::{Held, Moment};
 use crate::divisor::Divisor;
@@ -39,7 +39,7 @@ impl FixedWindow {
         self.limit
     }
 
-    /// The window in force: the stored window, or an empty window if the stored one is over.
+    /// The window in force: the stored window, or an empty window if the stored window is over.
     fn turn(held: Held) -> Held {
         if held.behind > 0 { Held::IDLE } else { held }
     }

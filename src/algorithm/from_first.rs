@@ -1,4 +1,5 @@
-//! Fixed window from the first request: a request that finds no open window opens one, and a window is over at age W.
+//! Fixed window from the first request: a request that finds no open window opens a new one, which ends after the time
+//! W.
 //!
 //! The word is (start, count); count 0 means that no window is open.
 //!
@@ -7,11 +8,11 @@
 //! ```
 //!
 //! At most 2 * limit - 1 units are admitted in any half-open interval of length W. The bound is 2 * limit if the
-//! interval is closed, or if the request that opened a window is given back. If `now` is before the start, the age is
-//! 0.
+//! interval is closed, or if the request that opened a window is given back. If `now` is before the start of the
+//! window, the age of the window is taken to be 0.
 //!
-//! The start is kept in whole *quanta*, rounded up. A quantum is a power of ten nanoseconds, as short as the word has
-//! room for. So a window may end late by less than a quantum, and it never ends early.
+//! The start is kept in whole *quanta*, rounded up. A quantum is the shortest power of ten nanoseconds for which the
+//! word has room. So a window may end late by less than a quantum, and it never ends early.
 
 use super::{Held, Moment};
 use crate::divisor::Divisor;
@@ -41,9 +42,9 @@ impl FromFirst {
     }
 
     /// The window in force. An open window keeps its start. Otherwise the next window opens at the first whole quantum
-    /// that is neither before now nor before the word's time. The word's time is kept for two reasons: a word whose
-    /// units were all given back must not go back in time, and the time of a keyed word must not lie below its shard's
-    /// floor.
+    /// that is neither before now nor before the word's time. There are two reasons why it does not open before the
+    /// word's time. A word whose units were all given back must not go back in time, and the time of a keyed word must
+    /// not lie below its shard's floor.
     fn turn(&self, held: Held, moment: Moment) -> Held {
         // The age is the number of whole quanta since the start, plus the part of the present quantum that has passed.
         let age_ns =

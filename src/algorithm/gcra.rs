@@ -1,7 +1,7 @@
 //! GCRA, the generic cell rate algorithm: its whole state is one time.
 //!
-//! The word is the *theoretical arrival time* (TAT): the instant at which everything admitted so far
-//! will have drained. It is in ticks (see [`crate::ticks`]), and a unit of cost is 2^k of them:
+//! The word is the *theoretical arrival time* (TAT): the instant at which everything admitted so far will have drained.
+//! It is counted in ticks (see [`crate::ticks`]). A unit of cost is 2^k ticks:
 //!
 //! ```text
 //! admit iff  max(TAT, now) + cost - now <= burst        (equality conforms)
@@ -41,7 +41,7 @@ impl Gcra {
     /// The same quota with ticks twice as long, if a unit has more than one tick.
     pub(crate) fn halved(&self) -> Option<Self> {
         let Self { scale, burst_ticks, unit_ticks } = *self;
-        let is_divisible = unit_ticks > 1; // and so the burst is
+        let is_divisible = unit_ticks > 1; // then the burst is divisible, too
         Some(Self {
             scale: scale.halved()?,
             burst_ticks: burst_ticks / 2,
@@ -60,7 +60,7 @@ impl Gcra {
         self.scale.ticks(at_ns)
     }
 
-    /// The nanoseconds in which this number of ticks passes, rounded up.
+    /// The time in which this number of ticks passes, in nanoseconds, rounded up.
     pub(super) fn ns_of(&self, ticks: u64) -> u64 {
         self.scale.first_ns(ticks.into())
     }
@@ -89,7 +89,7 @@ impl Gcra {
 
     #[inline]
     pub(crate) fn passed(&self, from_ns: u64, to_ns: u64) -> u64 {
-        // Usually nothing has passed, since most words are read at the request's own time.
+        // Usually no tick has passed, since most words are read at the request's own time.
         if from_ns >= to_ns {
             return 0;
         }
@@ -120,14 +120,15 @@ impl Gcra {
     }
 
     /// Gives back `units` that were charged `passed` ticks ago. Returns the debt afterwards, and how many units come
-    /// back, rounded up. Units that have drained cannot be given back. `owed` is the debt seen from now. The word may
-    /// have been read at an earlier instant.
+    /// back, rounded up. Units that have drained cannot be given back. `owed` is the debt at now, while `held` may be
+    /// measured from an earlier instant.
     ///
-    /// The last charge in the word may be used from `now`, or, if places are reserved, from a burst before the TAT: see
-    /// `refund.rs`. That instant is taken to have come, even if the clock was read long before this word.
+    /// The units of the last charge in the word may be used from `now` on or, if places are reserved, from one burst
+    /// before the TAT on: see `refund.rs`. This function assumes that their instant has come, even if the clock was
+    /// read long before this word.
     pub(crate) fn given_back(&self, held: Held, owed: u64, units: u64, passed: u64) -> (Held, u64) {
-        // This is max(now, TAT - burst) less the time of the charge. It is the sum of the time that has passed by now
-        // and the time by which TAT - burst is later than now.
+        // This is max(now, TAT - burst) less the time of the charge. This difference is the sum of the time that has
+        // passed by now and the time by which TAT - burst is later than now.
         let drained = passed.saturating_add(owed.saturating_sub(self.burst_ticks));
         let drained = if planted(Fault::ReturnWhatDrained) { 0 } else { drained };
         self.less_owed(held, owed, units, drained)
@@ -140,11 +141,11 @@ impl Gcra {
         self.less_owed(held, owed, units, drained)
     }
 
-    /// The debt after `units` are subtracted from it, except for `drained` ticks of these units, which have drained
-    /// already. It never falls below 0.
+    /// Subtracts `units` from the debt, except for the `drained` ticks of them that have drained already. The debt
+    /// never falls below 0.
     pub(crate) fn less_owed(&self, held: Held, owed: u64, units: u64, drained: u64) -> (Held, u64) {
         let back = units.saturating_mul(self.unit_ticks).saturating_sub(drained);
-        // At most the debt that is owed now comes back, and at most the debt of the word when it was read.
+        // No more comes back than the debt that is owed now, and no more than the debt of the word when it was read.
         let back = back.min(owed).min(held.ahead);
         // A unit is a power of two of ticks, so a shift rounds up. A division would take longer than the rest of this
         // function.
@@ -153,12 +154,12 @@ impl Gcra {
         (Held { ahead: held.ahead - back, ..held }, units)
     }
 
-    /// The instant from which `units` may be used, in ticks. It is the time of their charge, but not before the debt
-    /// after the charge (`held`, seen from `at`) has drained to the burst. A charge of more than a burst may be used,
-    /// and drains, from the beginning of its place on.
+    /// The instant from which `units` may be used, in ticks. It is the later of two instants: the time of their charge,
+    /// and the instant at which the debt after the charge (`held`, measured from `at`) has drained to the burst. A
+    /// charge of more than a burst may be used from the beginning of its place on, and also drains from then on.
     pub(crate) fn turn(&self, held: Held, at_ns: u64, charged_ns: u64, units: u64) -> u128 {
-        // A place lasts as long as its units take to drain. If the units are more than a burst, they drain one by one
-        // from the beginning of the place.
+        // A place is as long as the time in which its units drain. Units beyond a burst also drain one by one from the
+        // beginning of the place.
         let size = u128::from(units) * u128::from(self.unit_ticks);
         let place = self.tat(held, at_ns).saturating_sub(size.max(u128::from(self.burst_ticks)));
         place.max(self.scale.ticks(charged_ns))
@@ -169,7 +170,7 @@ impl Gcra {
         u64::try_from(passed).unwrap_or(u64::MAX)
     }
 
-    /// The number of ticks by which the debt is too high for `cost`.
+    /// The number of ticks that must drain before `cost` fits.
     pub(crate) fn shortage(&self, held: Held, cost: u64) -> u64 {
         self.room_for(cost).map_or(u64::MAX, |(_, room)| held.ahead.saturating_sub(room))
     }
@@ -177,10 +178,10 @@ impl Gcra {
     /// The state after the addition of `cost` units that were admitted elsewhere, for a word that keys share: see
     /// [`crate::sketch`].
     ///
-    /// The TAT stops at two bursts ahead of now: a key that was admitted now has a debt of one burst at most, and the
-    /// second burst covers requests that are in flight. So a word drains within the time of two bursts, no matter how
-    /// many units are added. If two bursts ahead do not fit in 64 bits, the word stops at `u64::MAX`. Nothing is
-    /// admitted there, since now and the burst are both below 2^63.
+    /// The TAT is raised to at most two bursts ahead of now. A key that was just admitted has a debt of at most one
+    /// burst, and the second burst covers requests that are in flight. So a word drains within the time of two bursts,
+    /// no matter how many units are added. If that bound does not fit in 64 bits, it is `u64::MAX`. A word with this
+    /// time admits nothing, since now and the burst are both below 2^63.
     #[inline(always)]
     pub(super) fn add(&self, held: Held, moment: Moment, cost: u64) -> Held {
         let bursts = if planted(Fault::AddStopsAtBurst) { 1 } else { 2 };
@@ -198,8 +199,8 @@ impl Gcra {
         if held.ahead == 0 { at_ns } else { self.scale.first_ns(self.tat(held, at_ns)) }
     }
 
-    /// Takes a word whose TAT lies behind the instant from which it is seen, and returns it as it is seen from just
-    /// before the TAT.
+    /// Takes a state whose TAT lies behind the instant `at`. Returns the same state measured from the last nanosecond
+    /// before the TAT, and that instant.
     pub(super) fn seen_before(&self, held: Held, at_ns: u64) -> (Held, u64) {
         let tat = self.scale.ticks(at_ns).saturating_sub(held.behind.into());
         // The last nanosecond before the TAT, from which the TAT lies ahead.
@@ -209,7 +210,8 @@ impl Gcra {
         (Held { ahead: ahead.unwrap_or(u64::MAX), behind: 0, ..held }, before_ns)
     }
 
-    /// The arithmetic of this quota with the burst of another quota, as exactly as these ticks can hold it.
+    /// The arithmetic of this quota with the burst of another quota, as exactly as the ticks of this quota can
+    /// represent the burst.
     pub(crate) fn with_burst_of(&self, other: &Self) -> Self {
         let burst_ticks = other.limit().saturating_mul(self.unit_ticks).min(u64::MAX >> 1);
         Self { burst_ticks: burst_ticks.max(self.unit_ticks), ..*self }
@@ -217,9 +219,9 @@ impl Gcra {
 
     /// True if units come back faster under this quota than under the other.
     pub(crate) fn is_faster(&self, other: &Self) -> bool {
-        // Units in a nanosecond are factor / 2^(shift + unit_bits), and every factor has 64 bits. So the scale with the
-        // smaller exponent has the higher rate. If the exponents are equal, the scale with the larger factor has the
-        // higher rate.
+        // The rate is factor / 2^(shift + unit_bits) units in a nanosecond, and every factor has 64 bits. So the quota
+        // with the smaller exponent has the higher rate. If the exponents are equal, the quota with the larger factor
+        // has the higher rate.
         let rate = |it: &Self| {
             let (factor, shift) = it.scale.parts();
             (std::cmp::Reverse(u32::from(shift) + it.unit_ticks.ilog2()), factor)
@@ -290,7 +292,8 @@ mod tests {
     #[test]
     fn what_is_given_back_is_owed_by_now_wherever_the_word_is_read() {
         let gcra = Gcra::new(1, 1, 10, 8);
-        // One of the 5 units has drained. When the word was read, a place lay beyond the burst. Now none does.
+        // One of the 5 units has drained. When the word was read, the debt was larger than the burst, so a place lay in
+        // the future. In the first assertion no place lies in the future any more.
         assert_eq!(gcra.given_back(owed(25 << 8), 5 << 8, 5, 1 << 8), (owed(21 << 8), 4));
         assert_eq!(gcra.given_back(owed(25 << 8), 12 << 8, 5, 1 << 8), (owed(23 << 8), 2));
         assert_eq!(gcra.given_back(owed(25 << 8), 2 << 8, 5, 1 << 8), (owed(23 << 8), 2));
@@ -305,7 +308,7 @@ mod tests {
         assert_eq!([10, 11, 14].map(|debt| turn(debt, 3)), [100, 101, 104]);
         // A charge of more than the burst may be used from the beginning of its place on.
         assert_eq!([14, 20, 31].map(|debt| turn(debt, 14)), [100, 106, 117]);
-        assert_eq!(gcra.turn(owed(4 << 8), 100, 70, 3) >> 8, 94, "seen from a floor");
+        assert_eq!(gcra.turn(owed(4 << 8), 100, 70, 3) >> 8, 94, "measured from a floor");
         assert_eq!(gcra.passed_since(104 << 8, 110), 6 << 8);
         assert_eq!(gcra.passed_since(104 << 8, 103), 0);
     }

@@ -1,12 +1,12 @@
 //! The algorithms: each is a pure function on the state of one word.
 //!
-//! There is no clock, no atomic and no allocation in here. The same functions decide for [`Limiter`](crate::Limiter),
-//! for [`KeyedLimiter`](crate::KeyedLimiter), for [`Meter`](crate::Meter) and so for the replay tool; only the width of
-//! the word differs between them.
+//! This module uses no clock and no atomics, and allocates nothing. The same functions decide for
+//! [`Limiter`](crate::Limiter), [`KeyedLimiter`](crate::KeyedLimiter) and [`Meter`](crate::Meter), which the replay
+//! tool uses. Only the width of the word differs.
 //!
 //! A word holds a *time* and *counts*. The time is in the algorithm's own unit: ticks for GCRA, windows for fixed and
-//! sliding windows, windows of the calendar, segments, quanta. A step is given the distance of the word's time from
-//! now, and not the absolute time. A decision needs no more, and the distance is the same if the word has room only for
+//! sliding windows, windows of the calendar, segments, quanta. A step gets the distance of the word's time from now
+//! instead of the absolute time. A decision needs only the distance, which can be computed even if the word stores only
 //! the low bits of the time.
 
 mod adds;
@@ -46,7 +46,7 @@ pub(crate) use surplus::{Former, SURPLUS_BITS_MAX, SurplusScale};
 use crate::clock::LATEST_NS;
 use crate::verdict::{Mark, Verdict};
 
-/// The state of a word, seen from one moment.
+/// The state of a word: its counts, and the distance of its time from a moment that the caller has chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
     /// The distance by which the word's time lies ahead of the moment, in the algorithm's unit; 0 if it does not.
@@ -59,18 +59,18 @@ pub(crate) struct Held {
 
 impl Held {
     /// True if the word's time lies further ahead than 64 bits can hold. Nothing can be admitted then. To compute the
-    /// wait, the word must be seen from an instant closer to its time.
+    /// wait, the distance must be measured from an instant closer to the word's time.
     pub(crate) fn is_cut(self) -> bool {
         self.ahead == u64::MAX
     }
 
-    /// A word that was never used, seen from any moment.
+    /// The state of a word that was never used. It is the same for every moment.
     // It is the state of a key that owes nothing.
     pub(crate) const IDLE: Self = Self { ahead: 0, behind: 0, counts: 0 };
 
-    /// The same word seen from a later moment, after `passed` units. If more units have passed, [`Kernel::passed`]
-    /// gives `u64::MAX`. This value needs no special case here, since a word whose time lies so far behind owes
-    /// nothing.
+    /// The same state, measured from a moment that is `passed` units later. If more units have passed than 64 bits can
+    /// hold, [`Kernel::passed`] gives `u64::MAX`. This value needs no special case here, since a word whose time lies
+    /// so far behind owes nothing.
     pub(crate) fn seen_later(self, passed: u64) -> Self {
         Self {
             // The later moment is nearer to the word's time. If it is after that time, the time lies behind.
@@ -80,8 +80,8 @@ impl Held {
         }
     }
 
-    /// The same word seen from an earlier moment, `passed` units back. If more units have passed, [`Kernel::passed`]
-    /// gives `u64::MAX`, and the result is [cut](Self::is_cut).
+    /// The same state, measured from a moment that is `passed` units earlier. If more units have passed than 64 bits
+    /// can hold, [`Kernel::passed`] gives `u64::MAX`, and the result is [cut](Self::is_cut).
     pub(crate) fn seen_earlier(self, passed: u64) -> Self {
         // The moment is further back than 64 bits can hold, so the word's time is also too far ahead for 64 bits.
         if passed == u64::MAX {
@@ -98,7 +98,7 @@ impl Held {
 /// An instant in an algorithm's own unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Moment {
-    /// The number of whole units that have passed: its low 64 bits.
+    /// The low 64 bits of the number of whole units that have passed.
     pub(crate) unit: u64,
     /// The nanoseconds since the last whole unit, for the algorithms that need them; 0 for the others.
     pub(crate) into_ns: u64,
@@ -115,7 +115,7 @@ pub(crate) enum Kernel {
     SegmentedWindow(SegmentedWindow),
 }
 
-/// Runs code for the algorithm of a kernel. The code is compiled once for each algorithm.
+/// Runs code with the algorithm of a kernel. The code is compiled once for each algorithm.
 macro_rules! laid_out {
     ($kernel:expr, $algorithm:ident => $code:expr) => {
         match $kernel {
@@ -141,8 +141,8 @@ pub(crate) trait Decides {
     fn moment(&self, at_ns: u64) -> Moment;
 
     /// The latest instant that an absolute time of a word can hold. Later instants are treated like this one, so that
-    /// no time is too large for its word. Windows of the calendar have no such instant: they are so long that a word
-    /// has room for every time of a clock.
+    /// no time is too large for its word. Windows of the calendar need no such bound: they are so long that a word has
+    /// room for every time of a clock.
     #[inline(always)]
     fn latest_ns(&self) -> u64 {
         LATEST_NS
@@ -150,8 +150,8 @@ pub(crate) trait Decides {
 
     /// Decides one request: returns the state afterwards, or `None` if it is denied.
     ///
-    /// `late` is [`Kernel::lateness`], 0 for a request on time. A cost of 0 is a question: the result may be `Some`,
-    /// but must not be written.
+    /// `late` is [`Kernel::lateness`], 0 for a request on time. A cost of 0 is a peek: the result may be `Some`, but
+    /// must not be written.
     fn step(&self, held: Held, moment: Moment, late: u64, cost: u64) -> Option<Held>;
 
     /// Returns the state of a word after a denial at `at`, if the denial is to be written. No algorithm writes a denial
@@ -162,10 +162,10 @@ pub(crate) trait Decides {
     }
 
     /// Returns the parts of an answer: its mark, the state of the algorithm, and the instant from which this state is
-    /// seen.
+    /// measured.
     ///
-    /// `late` is the lateness of the request, in the algorithm's unit. `unpaid` is the number of units for which the
-    /// request asked but was not charged.
+    /// `late` is the lateness of the request, in the algorithm's unit. `unpaid` is the number of units that were
+    /// requested but not charged.
     #[inline(always)]
     fn tell(
         &self,
@@ -232,27 +232,28 @@ impl Kernel {
         }
     }
 
-    /// Returns how far `now` lies behind the later instant `at`, or 0 if the admission test does not depend on this
+    /// Returns the distance from `now` to the later instant `at`, or 0 if the admission test does not depend on this
     /// lateness.
     ///
-    /// GCRA tests against the caller's own now; windows decide a late request in the window of `at`.
+    /// GCRA tests a late request at the caller's own `now`. Windows decide it in the window of `at`.
     pub(crate) fn lateness(&self, now_ns: u64, at_ns: u64) -> u64 {
         match self {
             // The comparison is a shortcut: every answer needs the lateness, and it is nearly always 0.
             Self::Gcra(gcra) if at_ns > now_ns => gcra.passed(now_ns, at_ns),
-            // The request is on time, or the word is a window's, which decides at its own time.
+            // The request is on time, or a window decides, which uses the time of its word.
             _ => 0,
         }
     }
 
-    /// A request may be so late that its own view is [cut](Held::is_cut). This returns the state for the answer to such
-    /// a request, and the instant of that state: `at`, or an earlier instant if the TAT of GCRA lies before `at`.
+    /// A request may be so late that its own view is [cut](Held::is_cut). This function returns the state from which
+    /// such a request is answered, and the instant of that state. The instant is `at`, or an earlier instant if GCRA's
+    /// TAT lies before `at`.
     #[cold]
     pub(crate) fn seen_nearby(&self, held: Held, at_ns: u64) -> (Held, u64) {
         match self {
-            // At the TAT nothing is owed any more, so the state is seen from just before the TAT.
+            // At the TAT nothing is owed any more, so the state is measured from the last nanosecond before the TAT.
             Self::Gcra(gcra) if held.behind > 0 => gcra.seen_before(held, at_ns),
-            // Either the word's time is near, or the word is a window, which answers at its own time.
+            // Either the word's time is near enough, or a window answers, which uses the time of its word.
             _ => (held, at_ns),
         }
     }
@@ -276,8 +277,8 @@ impl Kernel {
         }
     }
 
-    /// The state after a cost was charged, whether it fits or not, up to `most`. GCRA stops `most` ticks ahead of now,
-    /// and a word that is further ahead stays. The current count of a window stops at `most` units.
+    /// The state after a cost was charged, whether it fits or not, up to `most`. Under GCRA the debt stops at `most`
+    /// ticks, and a larger debt stays as it is. The current count of a window stops at `most` units.
     #[inline]
     pub(crate) fn charge_up_to(&self, held: Held, moment: Moment, cost: u64, most: u64) -> Held {
         laid_out!(self, algorithm => algorithm.charge_up_to(held, moment, cost, most))
@@ -298,8 +299,8 @@ impl Kernel {
         self.remaining(held, moment, 0) == self.limit()
     }
 
-    /// The part of a word's layout that the policy does not determine: the ticks in a unit, the nanoseconds in a
-    /// quantum, or the packing of segments. The same bits mean different things in words of different fineness.
+    /// The part of a word's layout that does not follow from the policy: the ticks in a unit, the nanoseconds in a
+    /// quantum, or the packing of segments. Words that differ in this number give different meanings to the same bits.
     pub(crate) fn fineness(&self) -> u64 {
         match self {
             Self::Gcra(gcra) => gcra.unit_ticks(),
@@ -319,7 +320,7 @@ impl Kernel {
     /// Under a window this instant is not before `at`; under GCRA it may be.
     pub(crate) fn ready_ns(&self, held: Held, at_ns: u64, cost: u64) -> u64 {
         match self {
-            // The instant may lie before `at`, since nothing was charged between the two.
+            // The result may lie before `at`: nothing was charged in between, so the cost would have fitted then.
             Self::Gcra(gcra) => gcra.ready_ns(held, at_ns, cost),
             other => laid_out!(other, window => window.ready_ns(held, at_ns, cost)).max(at_ns),
         }
@@ -330,8 +331,8 @@ impl Kernel {
         let idle_ns = match self {
             Self::Gcra(gcra) => gcra.idle_ns(held, at_ns),
             Self::SlidingWindow(window) => window.idle_ns(held, at_ns),
-            // If a word would admit its whole limit now, it would also admit it later, since time only lowers its
-            // counts.
+            // A word that would admit its whole limit now would admit it later, too, since the counts only fall with
+            // time.
             Self::FixedWindow(_)
             | Self::CalendarWindow(_)
             | Self::FromFirst(_)

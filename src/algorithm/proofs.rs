@@ -1,6 +1,6 @@
-//! The link between this code and the models of `proofs/smt`, about which z3 proves what `docs/proofs.md` lists: both
-//! give the same answers to the questions of `proofs/vectors.txt`. The models write that file, and `proofs/run` fails
-//! if they would write another one.
+//! Ties this code to the models of `proofs/smt`, about which z3 proves the theorems that `docs/proofs.md` lists. The
+//! tests here check that the code answers the questions of `proofs/vectors.txt` as the models do. The models write that
+//! file, and `proofs/run` fails if the file is not what they write.
 
 use super::{Decides, FixedWindow, Gcra, Held, Kernel, Rounding, Rules, SlidingWindow};
 use crate::clock::Timestamp;

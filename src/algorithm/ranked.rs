@@ -2,12 +2,12 @@
 //!
 //! A ring of n counts whose sum is at most L does not need n times the bits of L. There are only C(L + n, n) such
 //! rings, so a number below C(L + n, n) can stand for each ring. Five counts that sum to at most 100 take 27 bits
-//! instead of 35. The price is a search for each count whenever time moves on by a segment. So this packing is used
-//! only if counts side by side do not fit, or would leave too short a tag in a keyed word.
+//! instead of 35. The price is that each count has to be searched for whenever a segment ends. So this packing is used
+//! only if counts side by side do not fit, or if they would leave too few bits for the tag of a keyed word.
 //!
-//! The number of a ring comes from the combinatorial number system (Knuth, TAOCP 4A, 7.2.1.3). With the oldest count
-//! first, `b_i = c_1 + ... + c_i + i - 1` is strictly rising, and the number is `C(b_1, 1) + C(b_2, 2) + ... + C(b_n,
-//! n)`.
+//! The number of a ring is computed by the combinatorial number system (Knuth, TAOCP 4A, 7.2.1.3). With the oldest
+//! count first, `b_i = c_1 + ... + c_i + i - 1` is strictly rising, and the number is `C(b_1, 1) + C(b_2, 2) + ... +
+//! C(b_n, n)`.
 
 use std::hint::select_unpredictable;
 
@@ -36,7 +36,7 @@ const fn binomials() -> [[u64; LOOKED_UP]; PLACES_LOOKED_UP + 1] {
     table
 }
 
-/// `n` choose `k`, or `None` if it or an intermediate product is not below 2^64.
+/// `n` choose `k`, or `None` if this number or an intermediate product is 2^64 or more.
 pub(crate) fn choose(n: u64, k: u64) -> Option<u64> {
     (0..k).try_fold(1_u64, |product, taken| {
         // No more than n of n things can be chosen.
@@ -76,12 +76,13 @@ impl Packing {
         is_summed.then_some(u32::from(self.0 % 64))
     }
 
-    /// The packings in the order of preference, each with its number of bits. No packing is wider than the packing
-    /// before it. The second packing is slower when a segment ends, and the third is slower in every decision.
+    /// The packings in the order of preference, each with its number of bits. Each packing is at most as wide as the
+    /// one before it. The second packing is slower when a segment ends, and the third is slower in every decision.
     pub(crate) fn all(limit: u64, segments: u8) -> impl Iterator<Item = (Self, u32)> {
         let bits = |segments| rings(limit, segments).map(|rings| bits_for(rings - 1));
         let (count, older) = (bits_for(limit), bits(segments - 1));
-        // Any count may be the whole limit, and so may the sum. The older counts form a ring with one count fewer.
+        // Each count may be as large as the limit, and so may the sum. The older counts form a ring with one count
+        // fewer.
         let side_by_side = (Self::SIDE_BY_SIDE, u32::from(count) * u32::from(segments));
         let summed = older.map(|older| (Self(older), u32::from(count + older)));
         let ranked = bits(segments).map(|bits| (Self::RANKED, u32::from(bits)));
@@ -89,13 +90,13 @@ impl Packing {
     }
 }
 
-/// The term that the first `place` counts add to a ring's number if their sum is `sum`; `u64::MAX` if the term does not
-/// fit in 64 bits.
+/// The term of a ring's number for the first `place` counts, whose sum is `sum`; `u64::MAX` if the term does not fit in
+/// 64 bits.
 pub(super) fn term(sum: u64, place: u8) -> u64 {
     let top = sum + u64::from(place) - 1;
     let column = BINOMIALS.get(usize::from(place));
     let found = column.and_then(|column| column.get(usize::try_from(top).ok()?));
-    // Long rings and large limits have terms that are not in the table, and these are computed.
+    // The terms of long rings and large limits are not in the table, so they are computed.
     found.copied().unwrap_or_else(|| choose(top, place.into()).unwrap_or(u64::MAX))
 }
 
@@ -105,7 +106,7 @@ pub(super) fn term(sum: u64, place: u8) -> u64 {
 pub(super) fn greatest(number: u64, limit: u64, place: u8) -> (u64, u64) {
     let before = u64::from(place) - 1;
     match BINOMIALS.get(usize::from(place)) {
-        // The table has every term of this search, so the steps need not check this.
+        // The table has every term that this search can need, so the steps need no check.
         Some(column) if limit < LOOKED_UP as u64 - before => search(number, limit, |sum| {
             #[expect(clippy::cast_possible_truncation, reason = "the rest is below a usize")]
             let top = (sum + before) as usize % LOOKED_UP;
@@ -135,7 +136,8 @@ pub(super) fn rank(counts: impl Iterator<Item = u64>) -> u64 {
     let mut number = 0;
     for (count, place) in counts.zip(1..) {
         sum += count;
-        // Nothing overflows: every term and their sum are below the number of rings, which was checked with the policy.
+        // Nothing overflows: each term and the sum of all terms are below the number of rings, which was checked when
+        // the policy was made.
         number += term(sum, place);
     }
     number

@@ -1,10 +1,11 @@
 //! The state of a word after a change of its quota, and the part of its debt that the new quota cannot count. The debt
 //! drains at the old rate up to the change, and at the new rate after it.
 //!
-//! The word is carried to the instant of the change. There the debt under the old quota becomes a debt under the new
-//! quota: the same number of units, rounded up, but no more than the new limit and its queue. So the result does not
-//! depend on the time of the next request. The units that the new quota does not count are kept beside the state, as
-//! the word's [surplus](super::surplus). The next change adds the part of the surplus that still counts then.
+//! The state is first computed for the instant of the change. The debt under the old quota then becomes a debt of the
+//! same number of units under the new quota, rounded up, but no more than the new limit and its queue. So the result
+//! does not depend on the time at which the word is read next. The units that the new quota does not count are stored
+//! beside the state, as the word's [surplus](super::surplus). The next change adds to the debt the part of the surplus
+//! that still counts at that time.
 //!
 //! ```text
 //! GCRA to GCRA         debt' = min(burst' + queue', ceil(debt + surplus)) + overdraft'
@@ -15,46 +16,47 @@
 //! ```
 //!
 //! The *overdraft* is the part of the debt beyond the old burst and its queue, which comes from charges into debt. If
-//! the new limit is not lower than the old limit, the overdraft stays owed: the same number of units or, if that is
-//! less, the number that drains at the new rate in the time that the overdraft would have taken at the old rate. If
-//! both quotas have the same windows, counts above the limit stay, too, up to the debt that the new quota allows. If
-//! the new limit is lower, none of the overdraft is counted, so that no key waits for more than the new limit. A later
-//! change does not bring the overdraft back, either: at most the old limit stays owed.
+//! the new limit is not lower than the old limit, the overdraft stays owed. It keeps its number of units, but no more
+//! units than drain at the new rate in the time in which the overdraft would have drained at the old rate. If both
+//! quotas have the same windows, counts above the limit stay as well, up to the debt that the new quota allows. If the
+//! new limit is lower than the old one, none of the overdraft is counted, so that no key has to wait for more units
+//! than the new limit. A later change does not bring this overdraft back: at most the old limit stays owed.
 //!
 //! # The bound
 //! Let T be the instant of the change. Let D be the time from T to the latest decision under the old quota, and E the
-//! time from the earliest decision under the new quota to T. Such late and early decisions were under way at T, or were
-//! made with clocks that disagree. Under GCRA, in any interval [x, y] of times that contains T, a key is admitted at
+//! time from the earliest decision under the new quota to T. Such late and early decisions were under way at T, or the
+//! clocks of their threads disagree. Under GCRA, in any interval [x, y] of times that contains T, a key is admitted at
 //! most
 //!
 //! ```text
 //! max(burst', burst + rate * D) + rate * (T - x) + rate' * (y - T + E)
 //! ```
 //!
-//! plus one tick of each quota. Proof: a key's word is re-based once, by one compare-and-swap, so all charges under the
-//! old quota come before all charges under the new quota. Let d be the debt at T after the old charges. Each old charge
-//! in the interval moved the TAT up by its cost, from x or later, so these charges sum to at most `d + rate * (T - x)`.
-//! The last of the new charges was admitted, so the new charges sum to at most burst' plus the units that have drained
-//! since their TAT began, less the debt with which it began. If d = 0, their TAT began no earlier than the first new
-//! charge, and the charges sum to at most `burst' + rate' * (y - T + E)`. Otherwise the TAT began at T with the debt d'
-//! = min(d, burst'), and they sum to at most `burst' - d' + rate' * (y - T)`. (With a queue or an overdraft d' is
-//! larger, which admits less.) If d' = d, old and new charges sum to at most `burst'` plus the two terms of the rates.
-//! If d' is less, they sum to at most d plus these two terms. The last of the old charges was admitted, so d is at most
-//! `burst + rate * D`. (A debt by `charge` or `reserve` may be larger, up to the bounds of those verbs.) An interval
-//! may lie on one side of T and still have decisions under both quotas. It is then extended to T, and the same bound
-//! holds.
+//! plus one tick of each quota. Proof: a key's word is converted once, by one compare-and-swap, so all charges under
+//! the old quota come before all charges under the new quota. Let d be the debt at T after the old charges. Each old
+//! charge in the interval moved the TAT up by its cost, from x or later, so these charges sum to at most `d + rate *
+//! (T - x)`. Now consider the TAT under the new quota, and the debt with which it began. The last of the new charges
+//! was admitted. So the new charges sum to at most burst' plus the units that have drained since this TAT began, less
+//! that debt. If d = 0, it began no earlier than the first new charge, and the charges sum to at most `burst' + rate' *
+//! (y - T + E)`. Otherwise this TAT began at T with the debt d' = min(d, burst'), and they sum to at most `burst' -
+//! d' + rate' * (y - T)`. (With a queue or an overdraft d' is larger, which admits less.) If d' = d, old and new
+//! charges sum to at most `burst'` plus the two terms of the rates. If d' is less, they sum to at most d plus these two
+//! terms. The last of the old charges was admitted, so d is at most `burst + rate * D`. (A debt by `charge` or
+//! `reserve` may be larger, up to the bounds of those verbs.) An interval may lie on one side of T and still have
+//! decisions under both quotas. Such an interval is extended to T, and the same bound holds.
 //!
 //! For several changes the proof uses the surplus. Let (B, R) be the largest quota that was in force. Imagine a second
-//! word that stays under (B, R) all the time, and is charged with everything that the key is admitted. By
-//! [`surplus`](super::surplus) the debt and the surplus of the key's word together are no less than the debt of that
-//! second word, for as long as it takes B to drain at R. So a change back to (B, R) leaves no more to be admitted than
-//! if the quota had never been changed. A limit that is changed back and forth admits no more than the largest limit
-//! that was in force. After each change it admits at most the new limit less the units that were spent. A lowered limit
-//! makes no key wait longer than the places of its queue and one unit of the new quota take to drain.
+//! word that is under (B, R) all the time, and is charged with every unit for which the key is admitted. As
+//! [`surplus`](super::surplus) shows, the debt and the surplus of the key's word are together no less than the debt of
+//! that second word. This is true for as long as it takes B to drain at R. So a change back to (B, R) leaves no more to
+//! be admitted than if the quota had never been changed. A limit that is changed back and forth admits no more than the
+//! largest limit that was in force. After each change it admits at most the new limit less the units that were spent.
+//! After a limit is lowered, no key waits longer than the time in which the places of its queue and one unit drain
+//! under the new quota.
 //!
-//! If one of the quotas has windows, the units that the old quota still counted at T are charged to the new quota in
-//! its window that contains T, up to the new limit. The other units become the surplus. The decisions under each quota
-//! obey the bound of that quota.
+//! If one of the quotas has windows, the units that the old quota still counted at T are charged to the new quota at T,
+//! up to the new limit. The other units become the surplus. The decisions under each quota obey the bound of that
+//! quota.
 
 use super::{Decides, FixedWindow, Former, Held, Kernel, Moment, Penalty, Ruled};
 use crate::sync::{Fault, planted};
@@ -69,7 +71,7 @@ pub(crate) struct Change<'a> {
     pub(crate) old_queue_ticks: u64,
     /// The largest debt beyond the burst that the new queue allows, in the new quota's ticks; 0 without a queue.
     pub(crate) queue_ticks: u64,
-    /// The largest distance by which a word of the new quota may lie ahead of now, in the new quota's ticks.
+    /// The largest distance by which the time of a word may lie ahead of now under the new quota, in its ticks.
     pub(crate) most: u64,
     /// The largest count of a window under the new quota: its limit plus its debt.
     pub(crate) max_counts: u64,
@@ -93,10 +95,11 @@ impl Rebased {
 pub(crate) type Kept<'a> = Option<(&'a Former, u64)>;
 
 impl Change<'_> {
-    /// Converts the state of a word of the old quota into a state under the new one. Both are seen from `seen_ns`.
+    /// Converts the state of a word of the old quota into a state under the new one. Both states are measured from
+    /// `seen_ns`.
     ///
-    /// If the word is seen before the change and is idle at that time, it owes nothing but its surplus. Without a
-    /// surplus it becomes like a word that was never used.
+    /// If `seen_ns` is before the change and the word is idle then, it owes nothing but its surplus. Without a surplus
+    /// it becomes like a word that was never used.
     pub(crate) fn rebased(&self, held: Held, kept: Kept<'_>, seen_ns: u64) -> Rebased {
         let Self { old, new, at_ns, .. } = *self;
         let was_idle = seen_ns <= at_ns && old.is_idle(held, old.moment(seen_ns));
@@ -106,31 +109,32 @@ impl Change<'_> {
         if planted(Fault::RebaseReadsOldTicks) {
             return Rebased { held, surplus: 0 };
         }
-        // The state is carried to the instant of the change, which may lie earlier or later: one of the two distances
-        // is 0.
+        // The state is computed for the instant of the change, which may be before or after `seen_ns`: one of the two
+        // distances is 0.
         let then =
             held.seen_earlier(old.passed(at_ns, seen_ns)).seen_later(old.passed(seen_ns, at_ns));
         let turned = self.turned(then, kept);
-        // Then the state is carried back to `seen_ns`, in the units of the new quota.
+        // Then the state is computed for `seen_ns` again, in the unit of time of the new quota.
         let now = turned
             .held
             .seen_later(new.passed(at_ns, seen_ns))
             .seen_earlier(new.passed(seen_ns, at_ns));
-        // If the debt has drained since, or if the word was idle before and no surplus is added, the word is like a
-        // word that was never used.
+        // The word is like a word that was never used if its debt has drained since the change, or if it was idle
+        // before and no surplus is added.
         let is_idle =
             (was_idle && turned.held == Held::IDLE) || new.is_idle(now, new.moment(seen_ns));
         Rebased { held: if is_idle { Held::IDLE } else { now }, ..turned }
     }
 
-    /// The same as [`rebased`](Self::rebased), for a word that several keys share ([`crate::sketch`]) and that is seen
-    /// from the instant of the change.
+    /// The same as [`rebased`](Self::rebased), for a word that several keys share ([`crate::sketch`]), and whose state
+    /// is measured from the instant of the change.
     ///
     /// A shared word owes at least as much as each of its keys would owe in a separate word. This stays true, since a
-    /// larger debt before the change never becomes a smaller debt after it. There is one case in which a shared word
-    /// may owe less than a key: another key has moved the word to a window after the change, and the key's units of the
-    /// earlier window are only in the key's other words. If both quotas have the same windows, a decision compares all
-    /// words of the key by their windows, so nothing is lost. Otherwise the shared word is treated as full.
+    /// larger debt before the change never becomes a smaller debt after it. There is one exception. If another key has
+    /// moved the shared word to a window after the change, this word may owe less than a key: the key's units in the
+    /// earlier window are counted only in the key's other words. If both quotas have the same windows, a decision
+    /// compares all words of the key by their windows, so nothing is lost. Otherwise the shared word is treated as
+    /// full.
     pub(crate) fn rebased_shared(&self, held: Held, kept: Kept<'_>) -> Rebased {
         let is_turned = held.ahead > 0 && !self.old.is_gcra() && !self.keeps_windows();
         if is_turned && !planted(Fault::RebaseForgets) {
@@ -149,7 +153,7 @@ impl Change<'_> {
         keeps_windows(self.old, self.new)
     }
 
-    /// The same as [`rebased`](Self::rebased), for a word that is seen from the instant of the change.
+    /// The same as [`rebased`](Self::rebased), for a state that is measured from the instant of the change.
     fn turned(&self, held: Held, kept: Kept<'_>) -> Rebased {
         let Self { old, new, at_ns, .. } = *self;
         let left =
@@ -204,8 +208,8 @@ impl Change<'_> {
         let used = old.used(held, old.moment(at_ns));
         let lost = used.saturating_sub(new.used(cut, new.moment(at_ns)));
         let moment = new.moment(at_ns);
-        // If the surplus was spent in the previous window, it is added to that window. It is added even if its share is
-        // less than a unit now, since its share and the share of the other units may together be a unit.
+        // A surplus that was spent in the previous window is added to that window. This is done even if its weighted
+        // share is less than a unit now, since together with the share of the window's other units it may be a unit.
         if let (Kernel::SlidingWindow(window), Some((former, units))) = (new, kept)
             && keeps_windows(&former.kernel, new)
             && !former.is_over(at_ns)
@@ -230,9 +234,9 @@ impl Change<'_> {
         if limit < self.old.limit() { limit } else { self.max_counts.max(limit) }
     }
 
-    /// The overdraft: the debt beyond the old burst and its queue, in the new quota's ticks. It keeps the number of
-    /// units, but at most as many units as drain in the time that the overdraft would have taken at the old rate. It is
-    /// 0 if the limit is lowered.
+    /// The overdraft: the debt beyond the old burst and its queue, in the new quota's ticks. It keeps its number of
+    /// units, but no more units than drain under the new quota in the time in which the overdraft would have drained at
+    /// the old rate. It is 0 if the limit is lowered.
     fn overdraft(&self, held: Held) -> u128 {
         let (Kernel::Gcra(old), Kernel::Gcra(new)) = (self.old, self.new) else {
             return 0;
@@ -242,7 +246,7 @@ impl Change<'_> {
         }
         let regular = old.burst_ticks().saturating_add(self.old_queue_ticks);
         let beyond = held.ahead.saturating_sub(regular);
-        let time = new.ticks(old.ns_of(beyond)) + u128::from(beyond > 0); // a part of a tick is one
+        let time = new.ticks(old.ns_of(beyond)) + u128::from(beyond > 0); // a part of a tick counts as one
         new.ticks_of(old, beyond.into()).min(time)
     }
 
@@ -268,12 +272,12 @@ fn keeps_windows(old: &Kernel, new: &Kernel) -> bool {
     }
 }
 
-/// A change of quota keeps denials in a row, and penalties. The number of denials in a row stays, but is cut to one
-/// less than the new quota needs for a penalty. A penalty continues to its end, but for no longer after the change than
-/// a penalty of the new quota lasts. If the new quota has no penalty, its whole limit counts as used instead.
+/// A change of quota keeps penalties and the number of denials in a row. This number is cut to one less than the number
+/// with which a penalty begins under the new quota. A penalty continues to its end, but for no longer after the change
+/// than a penalty of the new quota lasts. If the new quota has no penalty, its whole limit counts as used instead.
 impl Ruled<'_> {
-    /// The same as [`Change::rebased`], from these rules to the rules of `new`, whose words lie at most `most` ahead.
-    /// The quota was replaced at `at_ns`, and the word is seen from `seen_ns`.
+    /// The same as [`Change::rebased`], from these rules to the rules of `new`. Under `new`, the time of a word lies at
+    /// most `most` ahead. The quota was replaced at `at_ns`, and the state is measured from `seen_ns`.
     pub(crate) fn rebased(
         &self,
         new: &Self,
@@ -290,11 +294,13 @@ impl Ruled<'_> {
         if self.rules.penalty.is_none() && new.rules.penalty.is_none() {
             return change.rebased(held, kept, seen_ns);
         }
-        // The word was idle before the change, so it is idle at the change, and its denials in a row are dropped.
+        // The word was idle before the change, so it is idle at the change, and its number of denials in a row is
+        // dropped.
         if seen_ns <= at_ns && kept.is_none() && self.is_idle(held, self.moment(seen_ns)) {
             return Rebased::NOTHING;
         }
-        // The word is carried to the instant of the change, forward or back: one of the two distances is 0.
+        // The state is computed for the instant of the change, which may be before or after `seen_ns`: one of the two
+        // distances is 0.
         let then = held
             .seen_earlier(self.kernel.passed(at_ns, seen_ns))
             .seen_later(self.kernel.passed(seen_ns, at_ns));

@@ -3,8 +3,8 @@
 //! The word is (segment index, n counts), with the current count lowest. When a segment ends, the oldest count leaves
 //! the ring. If the counts do not fit side by side, the word holds the sum of all counts and a number that stands for
 //! the ring of the older counts, see [`super::ranked`]. Within a segment only the sum is read and changed. If these two
-//! numbers do not fit either, the word holds one number that stands for the whole ring, and the sum has to be searched
-//! for in that number.
+//! numbers do not fit either, the word holds one number that stands for the whole ring, and a search finds the sum in
+//! that number.
 //!
 //! ```text
 //! admit iff  sum of the last n segments, the current one included, + cost <= limit
@@ -43,12 +43,11 @@ impl SegmentedWindow {
         Self { segment: Divisor::new(segment_ns), limit, segments, count_bits, packing }
     }
 
-    /// Takes the counts of a word that has the same segments but another limit or packing, and packs them in the way of
-    /// this window. For each k, the sum of the k newest segments stays the same, or becomes the limit if the limit is
-    /// less.
+    /// Takes the counts of a word that has the same segments but another limit or packing, and packs them as this
+    /// window does. For each k, the sum of the k newest counts stays the same, or is cut to the limit.
     pub(super) fn repacked(&self, other: &Self, held: Held) -> Held {
         let ring = other.turn(Held { behind: 0, ..held });
-        // The newest segment comes first, so that a smaller limit cuts off units of the oldest ones.
+        // The newest segment comes first, so that a smaller limit cuts off units of the oldest segments.
         let (mut own, mut left) = (0, self.limit);
         for age in 0..self.segments {
             let count = other.count(ring, age).min(left);
@@ -77,7 +76,7 @@ impl SegmentedWindow {
         self.packing != Packing::SIDE_BY_SIDE
     }
 
-    /// The ring in force: it is shifted by the segments that have passed, so that it has lost its oldest counts.
+    /// The ring in force: the stored ring without the counts of the segments that have left the window.
     fn turn(&self, held: Held) -> RingBits {
         // Every count has left the ring.
         if held.behind >= u64::from(self.segments) {
@@ -114,7 +113,7 @@ impl SegmentedWindow {
 
     fn unrank(&self, counts: u64) -> RingBits {
         let (sum, number) = self.parted(counts);
-        // The sum in a word that this window has written is at most the limit. In a restored word it may be larger.
+        // The sum is at most the limit in a word that this window has written, but may be larger in a restored word.
         let mut newest = sum.min(self.limit);
         let mut ring = 0;
         for (count, age) in unrank(number, newest, self.segments - 1).zip(1_u32..) {
@@ -124,7 +123,7 @@ impl SegmentedWindow {
         ring | RingBits::from(newest)
     }
 
-    /// Packs a ring in the way of the word.
+    /// Packs a ring into the counts of a word.
     fn counts(&self, ring: RingBits) -> u64 {
         if self.is_ranked() {
             let older = rank((1..self.segments).rev().map(|age| self.count(ring, age)));
@@ -149,7 +148,7 @@ impl SegmentedWindow {
 
     #[inline(always)]
     pub(super) fn step(&self, held: Held, _: Moment, cost: u64) -> Option<Held> {
-        // Nearly always the segment is still the same, and then the sum alone decides.
+        // Usually the segment has not changed, and then the sum alone decides.
         if let (Some(rank_bits), 0) = (self.packing.rank_bits(), held.behind) {
             let counts = held.counts.wrapping_add(cost << rank_bits);
             let fits = held.counts >> rank_bits <= self.limit - cost;

@@ -10,10 +10,10 @@
 //! strict  admit iff  previous + current + cost <= limit                            `sliding-window strict`
 //! ```
 //!
-//! In any interval of length W, `down` admits at most 2 * limit units, `exact` 2 * limit - 1, and `strict` limit. If
-//! requests come all the time, `down` admits limit units per window, `exact` limit - 1 units (if the limit is 1, one
-//! unit in two windows), and `strict` limit units in two windows. A `now` before the stored window is replaced by the
-//! start of that window.
+//! In any interval of length W, `down` admits at most 2 * limit units, `exact` at most 2 * limit - 1 units, and
+//! `strict` at most limit units. Under saturation, `down` admits limit units per window, `exact` limit - 1 units per
+//! window (or one unit per two windows, if the limit is 1), and `strict` limit units per two windows. A `now` before
+//! the stored window is replaced by the start of that window.
 
 use super::fixed_window::window_start_ns;
 use super::{Held, Moment};
@@ -21,12 +21,12 @@ use crate::divisor::Divisor;
 
 /// How a [sliding window](crate::Algorithm::SlidingWindow) rounds the previous window's share to whole units.
 ///
-/// *W* is the quota's period and *L* its count, as in [`Algorithm`](crate::Algorithm). In a policy's text the rounding
-/// is a word after the quota; without such a word it is `Down`.
+/// *W* is the quota's period and *L* its count, as in [`Algorithm`](crate::Algorithm). In a policy's text, the rounding
+/// is a word after the quota. Without such a word it is `Down`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Rounding {
     /// `exact`: the share is not rounded. Rounding it up would give the same answers, since costs are whole numbers. At
-    /// most 2L - 1 units are admitted in W, and L - 1 per W under saturation (if L is 1: one per 2W).
+    /// most 2L - 1 units are admitted in W, and L - 1 per W under saturation, or one per 2W if L is 1.
     Exact,
     /// The share is rounded down, as textbooks and many systems do. At most 2L units are admitted in W, and L per W
     /// under saturation.
@@ -105,8 +105,8 @@ impl SlidingWindow {
     fn allowance(&self, spare: u64) -> u128 {
         let window = u128::from(self.window.get());
         match self.rounding {
-            // This is previous * (W - e) + (current + cost) * W <= limit * W, with the second term subtracted on both
-            // sides.
+            // The test is previous * (W - e) + (current + cost) * W <= limit * W. Here the second term is subtracted on
+            // both sides.
             Rounding::Exact | Rounding::Strict => u128::from(spare) * window,
             // floor(x / W) <= spare means x < (spare + 1) * W.
             Rounding::Down => (u128::from(spare) + 1) * window - 1,
@@ -191,9 +191,9 @@ impl SlidingWindow {
         (Held { counts: held.counts - units, ..held }, units)
     }
 
-    /// Returns the number of nanoseconds from the start of a window until its previous count leaves room for `spare`
-    /// units. It is at most the whole window. Returns `None` if the previous count leaves no room until the window
-    /// ends.
+    /// Returns the number of nanoseconds from the start of a window until its weighted previous count is at most
+    /// `spare`. It is at most the length of the window. Returns `None` if the count stays above `spare` until the
+    /// window ends.
     fn wait_in_window(&self, previous: u64, spare: u64) -> Option<u64> {
         // The previous count fits in full.
         if previous == 0 || previous <= spare {

@@ -1,14 +1,14 @@
 //! The *surplus* of a word: units that its key has spent under an earlier quota and that the quota in force cannot
 //! count.
 //!
-//! If a limit of 100 is lowered to 1, some keys have already spent 100 units. From then on the word of such a key
-//! counts 1 of these units, so that the key waits for one unit of the new quota and no longer. The other 99 units are
-//! its surplus. No decision reads the surplus. If the limit is raised again while these units would still count under
-//! the quota under which they were spent, the key owes them again. So a limit that is changed back and forth never
-//! admits more than the largest limit that was in force.
+//! Suppose that a limit of 100 is lowered to 1 when some keys have already spent 100 units. From then on the word of
+//! such a key counts 1 of these units, so that the key waits for one unit of the new quota and no longer. The other 99
+//! units are its surplus. No decision reads the surplus. If the limit is raised again at a time at which the old quota
+//! would still count these units, the key owes them again. So a limit that is changed back and forth never admits more
+//! than the largest limit that was in force.
 //!
 //! # How long it counts, and how much of it
-//! [`Former`] has the quota under which a surplus was spent, and the instant T at which another quota replaced that
+//! [`Former`] records the quota under which a surplus was spent, and the instant T at which another quota replaced that
 //! quota. At an instant `t`, this part of a surplus of `e` units still counts:
 //!
 //! ```text
@@ -19,14 +19,14 @@
 //! where `idle` is the time for which the key has owed nothing. The first line is exact as long as the key's debt has
 //! not drained completely since T. After that it may count too many units, and never too few. This is the proof. Let C
 //! be the number of units charged since T, and let r be at most R. The word's debt is at least `b' + C - r * (t - T)`,
-//! where b' is its debt at T. A word that had stayed under the former quota would owe at most `b' + e + C - R * (t -
-//! T)`, or at most as much as the key's word, whichever is more. So the two debts differ by at most `e - (R - r) * (t -
-//! T)`. If the key's debt had drained a time `idle` ago, C is at most `r * (t - T - idle) - b'`.
+//! where b' is its debt at T. A word that had stayed under the former quota would owe at most the larger of two debts:
+//! `b' + e + C - R * (t - T)`, and the debt of the key's word. So the two debts differ by at most `e - (R - r) * (t -
+//! T)`. If the key's debt had drained completely at `t - idle`, C is at most `r * (t - T - idle) - b'`.
 //!
 //! # How it is kept
 //! A word keeps its surplus in the bits that its tag, index, time and counts leave free. There is at least one such
 //! bit. The surplus is a number of steps, rounded up. With b bits a step is the largest possible surplus divided by
-//! `2^b - 1`, rounded up. So a limit that is changed back and forth may admit up to a step less than without the
+//! `2^b - 1`, rounded up. So a limit that is changed and changed back may admit up to one step less than without the
 //! change, and never more.
 
 use super::{Decides, Gcra, Held, Kernel};
@@ -45,16 +45,15 @@ pub(crate) struct Former {
 }
 
 impl Former {
-    /// Describes the surplus that the words of a quota may have under another quota, which replaces it at `at_ns`.
-    /// `kernel` is the arithmetic of the replaced quota, and `most` is the largest number of units that one of its
-    /// words can count. If the replaced quota had itself replaced another quota, `former` describes the surplus from
-    /// that earlier change.
+    /// Describes the surplus that words have after their quota is replaced at `at_ns`. `kernel` is the arithmetic of
+    /// the replaced quota, and `most` is the largest number of units that one of its words can count. If the replaced
+    /// quota had itself replaced another quota, `former` describes the surplus from that earlier change.
     pub(crate) fn of(kernel: Kernel, most: u64, former: Option<Self>, at_ns: u64) -> Self {
         let until_ns = kernel.idle_ns(kernel.full(at_ns), at_ns);
         let own = Self { kernel, at_ns, until_ns, most };
         match former.filter(|former| former.until_ns > at_ns) {
-            // The surplus of the earlier change still counts. Only one of the two quotas can be kept, and it is the one
-            // with the larger limit.
+            // The surplus of the earlier change still counts. Only one of the two quotas can be stored, so the quota
+            // with the larger limit is stored.
             Some(former) => Self {
                 kernel: if former.kernel.limit() > kernel.limit() { former.kernel } else { kernel },
                 until_ns: until_ns.max(former.until_ns),
@@ -89,12 +88,12 @@ impl Former {
         let (Kernel::Gcra(former), Kernel::Gcra(since)) = (&self.kernel, since) else {
             return whole(self.counted(units, at_ns));
         };
-        // Converts ticks of a quota into parts, rounded down. These products stay far below 2^128: the change is no
-        // longer ago than a debt takes to drain, and a word has room for the ticks of that time.
+        // Converts ticks of a quota into parts, rounded down. These products stay far below 2^128: no more time has
+        // passed since the change than a debt takes to drain, and a word has room for the ticks of that time.
         let of = |ticks: u64, gcra: &Gcra| whole(ticks) / u128::from(gcra.unit_ticks());
         let drained = of(former.passed(self.at_ns, at_ns), former);
-        // The number of parts that have drained from the word's own debt must not be too small. The clock and `of` both
-        // round down, so a tick is added before the conversion and a part after it.
+        // The number of parts that have drained from the word's own debt must not be too small. The ticks and `of` are
+        // both rounded down, so a tick is added before the conversion and a part after it.
         let own = of(since.passed(self.at_ns, at_ns).saturating_add(1), since) + 1;
         let idle = if held.ahead == 0 { of(held.behind, since) } else { 0 };
         whole(units).saturating_sub((drained + idle).saturating_sub(own))
@@ -116,7 +115,7 @@ impl Former {
 }
 
 impl Kernel {
-    /// A word whose whole limit was charged at an instant, as it is seen from that instant.
+    /// The state of a word whose whole limit was charged at this instant, measured from this instant.
     fn full(&self, at_ns: u64) -> Held {
         let moment = self.moment(at_ns);
         self.charge_up_to(Held::IDLE, moment, self.limit(), self.limit_count())
@@ -132,7 +131,7 @@ impl Kernel {
     }
 }
 
-/// Stores a number of units in a few bits, as a number of steps. The fewer bits there are, the larger is a step.
+/// Stores a number of units in a few bits, as a number of steps. With fewer bits, a step is larger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SurplusScale {
     most: u64,
@@ -155,7 +154,7 @@ impl SurplusScale {
         units.min(self.most).div_ceil(self.step)
     }
 
-    /// Returns the number of units for which a number of steps stands.
+    /// Converts a number of steps back to a number of units.
     pub(crate) fn units(self, code: u64) -> u64 {
         code.saturating_mul(self.step).min(self.most)
     }
@@ -200,7 +199,7 @@ mod tests {
         assert_eq!(left(100, busy), 0);
         // The key was idle for 20 s, in which two units would have drained.
         assert_eq!(left(50, Held { behind: 2 << 8, ..Held::IDLE }), (43 << 8) + 2);
-        // A faster quota does not drain units that were spent under a slower quota, which drain at their own rate.
+        // Units that were spent under a slower quota drain at their own rate, even under a faster quota.
         let quick = gcra(1_000, 1);
         let idle = Held { behind: 100 << 8, ..Held::IDLE };
         assert_eq!(record.left(90, 1_010 * SECOND, &quick, idle, 256), (80 << 8) + 2);

@@ -64,7 +64,7 @@ impl AnyLimit<'_> {
         }
     }
 
-    /// True if a charge can be undone, which is so for all limits but sketches: see the top of `all.rs`.
+    /// True if a charge can be undone. This is true for all limits except sketches: see the top of `all.rs`.
     pub(super) fn gives_back(&self) -> bool {
         !matches!(self, Self::Cells(_)) || planted(Fault::SketchChargedInTurn)
     }

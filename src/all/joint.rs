@@ -103,12 +103,12 @@ impl JointDecision {
         }
     }
 
-    /// Keeps the decision that answers for both: the present answer, or the decision of the claim `index`.
+    /// Returns the decision that answers for both: either the answer so far, or the decision of the claim `index`.
     fn or(self, index: usize, decision: Decision) -> Self {
         let Some((_, answer)) = &self.answer else {
             return Self { answer: Some((index, decision)) };
         };
-        // If both are equal, the first stays.
+        // If neither decision has priority, the answer so far stays.
         let weightier = match (answer, &decision) {
             (Decision::Denied(longest), Decision::Denied(denial)) => wait(denial) > wait(longest),
             (Decision::Allowed(_), Decision::Allowed(_)) => {

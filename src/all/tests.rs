@@ -47,7 +47,7 @@ fn an_untouched_word_is_put_back_bit_for_bit() {
     }
 }
 
-/// A refund and an equal charge restore the bits that the first charge left, after nearly all of it has drained.
+/// After nearly all of a charge has drained, a refund and an equal charge restore the bits that the first charge left.
 #[test]
 fn what_another_charge_has_restored_forgives_nothing_of_it() {
     let clock = ManualClock::new();
@@ -82,7 +82,7 @@ fn under_another_charge_what_has_not_drained_is_given_back() {
     let claims =
         [limiter.entry().cost(6), keyed.entry("key").cost(6)].map(|claim| charged(claim, now));
     assert!(limiter.check_n(2).is_allowed() && keyed.check_n("key", 2).is_allowed());
-    // Two of the six units have drained. Four units come back, less the part that drains in `SKEW_NS`.
+    // Two of the six units have drained. Four units come back, except for the part that drains in `SKEW_NS`.
     clock.advance(Duration::from_secs(20));
     claims.iter().for_each(|claim| claim.undo());
     // In a keyed word the part that drains in `SKEW_NS` is less than a tick.
@@ -174,8 +174,8 @@ fn a_word_that_is_put_back_across_a_floor_is_read_as_it_was() {
             for second in [later_s, later_s + 7, later_s + 1_000] {
                 let found = keyed.entry(&0).at(at(second)).peek(1);
                 let told = one.entry().at(at(second)).peek(1).remaining();
-                // Under GCRA the part of the charge that had drained by the time of the floor stays: one unit for each
-                // 10 s.
+                // Under GCRA the part of the charge that had drained by the time of the floor is not given back: one
+                // unit for each 10 s.
                 let is_gcra = text.starts_with("gcra");
                 let drained = if is_gcra { (later_s - taken_s).div_ceil(10).min(6) } else { 0 };
                 let left = found.remaining();

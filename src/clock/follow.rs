@@ -4,43 +4,43 @@
 //! reading = offset + counter * (1 - R)                     R = 1/1024, the slew
 //! ```
 //!
-//! The counter's steps are scaled so that it runs too slowly by R, and `offset` only grows. So readings never run
-//! backward, and the clock can run slower or faster than the counter by up to R. While the clock is ahead of the wall
-//! clock, nothing is added to the offset. While it is behind, up to 2 R times the passed time is added. If it is behind
-//! by more than a second (the machine slept, or its clock was set forward), the whole difference is added at once.
-//! [`Clock::unix`](super::Clock::unix) states the bounds that follow.
+//! The counter's steps are scaled so that the reading without corrections runs too slowly by R, and `offset` only
+//! grows. So readings never run backward, and the clock can run up to R slower or faster than the counter. While the
+//! clock is ahead of the wall clock, nothing is added to the offset. While the clock is behind, up to 2 R times the
+//! passed time is added. If the clock is behind by more than a second, because the machine slept or its clock was set
+//! forward, the whole difference is added at once. [`Clock::unix`](super::Clock::unix) states the resulting bounds.
 //!
-//! # Which thread asks the wall clock
-//! There is no thread for this: the first reading in each *epoch* of 2^24 steps of the counter asks the wall clock.
-//! `asked` is the last epoch in which a thread asked. A thread that reads the counter in a later epoch *claims* the
-//! time in between by one compare-and-swap of `asked`. A thread whose claim fails uses the present offset. Its reading
-//! is late, which never admits too much. No thread waits: if a thread stops between its claim and its correction, the
-//! clock stays late until the next claim, an epoch later.
+//! # Which thread reads the wall clock
+//! No separate thread does this: the first reading in each *epoch* of 2^24 steps of the counter also reads the wall
+//! clock. `asked` is the last epoch in which a thread has done so. A thread that reads the counter in a later epoch
+//! *claims* the time in between by one compare-and-swap of `asked`. A thread whose claim fails uses the present offset.
+//! Its reading may be too early a time, which never admits too much. No thread waits. If a thread stops between its
+//! claim and its correction, the clock stays behind until the next claim, an epoch later.
 //!
 //! # Why readings never run backward
-//! Within a thread neither the counter nor the offset runs backward. Only `fetch_max` changes the offset, and if one
-//! load happens before another, the later load finds the same or a newer value (coherence), whatever their memory
-//! ordering. Now take two readings in any two threads, where the first returns before the second begins *and the second
-//! thread has synchronised with the first*. Then the second reading is no less than the first, up to the difference
-//! between the counters of the two cores. Other threads need not see a claim and its correction together: a thread that
-//! sees `asked` without the new offset reads a late time, and a thread that sees the new offset without `asked` tries a
-//! claim that fails.
+//! Within a thread neither the counter nor the offset runs backward. Only `fetch_max` changes the offset. If one load
+//! happens before another, the later load finds the same or a newer value, for any memory ordering (coherence). Now
+//! take two readings in any two threads, where the first returns before the second begins *and the second thread has
+//! synchronised with the first*. Then the second reading is no less than the first, up to the difference between the
+//! counters of the two cores. Other threads need not see a claim and its correction together. A thread that sees the
+//! new `asked` without the new offset reads too early a time. A thread that sees the new offset without the new `asked`
+//! tries a claim that fails.
 //!
 //! # Why the clock is never corrected twice for one time
-//! All claims are changes of `asked`, so their epochs do not overlap, and each epoch adds at most 2 R of its length,
-//! once. Jumps to the wall clock by several threads do not add up: their target is `wall - counter`, which is the same
-//! in every thread. The wall clock is read *before* the counter, so a delay between these two readings makes the target
-//! too low, never too high.
+//! Each claim changes `asked`, so the epochs of two claims do not overlap. So each epoch adds at most 2 R of its
+//! length, and only once. Jumps to the wall clock by several threads do not add up: their target is the offset `wall -
+//! counter`, which is the same for every thread. The wall clock is read *before* the counter, so a delay between these
+//! two readings makes the target too low, never too high.
 //!
 //! # A counter that begins anew
-//! On some machines the counter starts again from 0 when they sleep: its reading is then far further behind `asked`
-//! than cores differ. A thread that was held up after it had read the counter finds the same, so the thread reads the
-//! counter a second time to tell the two cases apart. After a loss the clock uses the system's monotonic clock as its
-//! counter, in the same way (`spare`). `asked` becomes [`LOST`], which is above the epoch of every reading. Before that
-//! the offset of the spare is raised to a time that no reading of the counter exceeds, so that time continues from
-//! there. A thread with an earlier claim may still correct the old offset after that, and return a later time. So each
-//! reading of the spare is raised to the latest time that is possible with the old offset, which the thread loads again
-//! for this.
+//! On some machines the counter starts again from 0 after the machine has slept. Its reading is then much further
+//! behind `asked` than the counters of two cores can differ. A thread that was held up after it had read the counter
+//! finds the same difference, so it reads the counter a second time to tell the two cases apart. When the counter is
+//! lost, the clock uses the system's monotonic clock (`spare`) as its counter, in the same way. `asked` becomes
+//! [`LOST`], which is above the epoch of every reading. Before `asked` is changed, the offset of the spare is raised to
+//! a time that no reading of the counter exceeds, so that time continues from there. After the change, a thread with an
+//! earlier claim may still correct the old offset, and return a later time. So each reading of the spare loads the old
+//! offset again, and is raised to the latest time that is possible with this offset.
 
 use std::time::{Instant, SystemTime};
 
@@ -56,7 +56,7 @@ use crate::sync::{AtomicU64, Fault, Ordering, planted};
 const EPOCH_BITS: u32 = 24;
 
 /// R = 2^-10 = 977 parts in a million. Systems slew their clocks by up to 500 parts, and counters are wrong by less
-/// than 100, so nearly 400 are left for catching up.
+/// than 100 parts, so nearly 400 parts are left for catching up.
 const SLEW_BITS: u32 = 10;
 
 /// A clock that is behind by more than this, even after its normal correction, is set forward at once. Leap seconds,
@@ -69,8 +69,8 @@ const SKEW_NS: u64 = 1_000_000_000;
 /// The value of `asked` after the counter has started again from 0.
 const LOST: u64 = u64::MAX;
 
-/// This is added to the `asked` of a counter whose steps are a nanosecond or longer. So `asked` equals the epoch of no
-/// reading, and each reading takes the slow path.
+/// This is added to the `asked` of a counter whose steps are a nanosecond or longer. So `asked` never equals the epoch
+/// of a reading, and each reading takes the slow path.
 const SLOW: u64 = 1 << 63;
 
 /// The state of a clock that follows the system's wall clock. All clones of a clock share it.
@@ -80,7 +80,7 @@ pub(super) struct WallFollower {
     /// The time that is computed from the system's monotonic clock, which is used after the counter is lost.
     spare: Track,
     counter: quanta::Clock,
-    /// The value of `asked` when the counter was lost.
+    /// The value that `asked` had when the counter was lost.
     left: AtomicU64,
     outside: Outside,
 }
@@ -93,7 +93,7 @@ struct Track {
     steps: StepScale,
     /// The number of steps in an epoch, as a power of two.
     bits: u32,
-    /// [`SLOW`], or nothing.
+    /// [`SLOW`] for a counter whose steps are a nanosecond or longer, else 0.
     mark: u64,
     /// The largest number of epochs by which the counters of cores may differ.
     skew: u64,
@@ -114,8 +114,8 @@ impl Track {
         Self { asked, offset, steps, bits, mark, skew }
     }
 
-    /// The same track, set to give `now_ns` when the counter reads `raw`. It gives more if the counter alone gives
-    /// more.
+    /// The same track, with an offset so that the reading `raw` gives `now_ns`, or more if `raw` without an offset
+    /// gives more.
     fn begun_at(self, raw: u64, now_ns: u64) -> Self {
         let offset_ns = now_ns.saturating_sub(self.steps.ns(raw));
         let (asked, offset) = (raw >> self.bits | self.mark, AtomicU64::new(offset_ns));
@@ -127,8 +127,8 @@ impl Track {
         self.offset.load(Ordering::Relaxed).wrapping_add(self.steps.ns(raw))
     }
 
-    /// Claims the epochs from the last claim to this epoch. The error is the value of `asked` that another thread has
-    /// written.
+    /// Claims the epochs from the last claim to this epoch. If this fails, it returns the value of `asked` that another
+    /// thread has written.
     fn claim(&self, asked: u64, epoch: u64) -> Result<(), u64> {
         if planted(Fault::CorrectedByAll) {
             // Relaxed: this is a planted fault.
@@ -202,7 +202,7 @@ impl WallFollower {
 
     fn new(counter: quanta::Clock, outside: Outside, least_ns: u64) -> Self {
         // The first reading is cut to the latest time, as every later target is. Otherwise a clock that begins after
-        // the latest time would stay ahead for ever.
+        // the latest time would always stay ahead.
         let now_ns = outside.wall_ns().min(LATEST_NS).max(least_ns);
         let track = Track::new(StepScale::scale_of(&counter)).begun_at(counter.raw(), now_ns);
         let (spare, left) = (Track::new(ONE_STEP_A_NS), AtomicU64::new(0));
@@ -222,7 +222,7 @@ impl WallFollower {
     /// The time of a reading `raw` of the counter.
     #[inline(always)]
     pub(super) fn at(&self, raw: u64, steps: &StepScale) -> u64 {
-        // Relaxed: `asked` is compared with nothing else that this thread has loaded. See the top of this file.
+        // Relaxed: this thread compares `asked` with no other value that it has loaded. See the top of this file.
         if raw >> EPOCH_BITS != self.track.asked.load(Ordering::Relaxed) {
             return self.ask_at(raw);
         }
@@ -236,15 +236,15 @@ impl WallFollower {
         self.read(&self.track, raw, || self.counter.raw()).unwrap_or_else(|| {
             let clock = || self.outside.monotonic_ns();
             let spare_ns = self.read(&self.spare, clock(), clock);
-            // This is `None` only if the monotonic clock is lost, too. Then time stands still.
+            // The reading is `None` only if the monotonic clock is lost as well. Then time stands still.
             let spare_ns = spare_ns.unwrap_or(0);
             if planted(Fault::SpareBelowCounter) { spare_ns } else { spare_ns.max(self.max_ns()) }
         })
     }
 
-    /// A time that no reading of the lost counter exceeds. Each such reading was in no later epoch than `asked` at that
-    /// time. It used an offset that is no larger than the offset here, if this thread has synchronised with the thread
-    /// of the reading.
+    /// A time that no reading of the lost counter exceeds. Each such reading was in an epoch no later than the value of
+    /// `asked` when the counter was lost. Its offset is no larger than the offset here, if this thread has synchronised
+    /// with the thread of the reading.
     fn max_ns(&self) -> u64 {
         // Relaxed: `LOST` publishes this value, and this thread has found `LOST` or is about to write it.
         let end = (self.left.load(Ordering::Relaxed) + 1) << self.track.bits;
@@ -260,7 +260,7 @@ impl WallFollower {
             let last = asked & !track.mark;
             if raw >> track.bits < last {
                 // This thread may have been held up after it had read the counter, while other threads made claims. A
-                // second reading is not before those claims.
+                // second reading of the counter is not before those claims.
                 raw = counter();
             }
             let epoch = raw >> track.bits;
@@ -272,8 +272,8 @@ impl WallFollower {
                 let claimed = track.claim(asked, epoch | track.mark);
                 claimed.map(|()| Some(self.correct(track, epoch - last, raw, &counter)))
             } else {
-                // A thread has already asked in this epoch, or this core's counter is a little behind that of another
-                // core.
+                // A thread has already read the wall clock in this epoch, or the counter of this core is a little
+                // behind the counter of another core.
                 Ok(Some(track.at(raw)))
             };
             match outcome {
@@ -290,8 +290,8 @@ impl WallFollower {
         // If the counter has started again from 0 since the claim, the reading `raw` of the claim is used.
         let target_ns = wall_ns.saturating_sub(track.steps.ns(counter().max(raw)));
         let slew_ns = track.steps.length_ns(epochs << track.bits) >> (SLEW_BITS - 1);
-        // Relaxed: an old offset is smaller, so the new offset that is computed from it may be too small, and `raise`
-        // never lowers the offset.
+        // Relaxed: the offset that is loaded may be old and so too small. Then the new offset is too small as well, but
+        // `raise` never lowers the offset.
         let found_ns = track.offset.load(Ordering::Relaxed);
         let behind_ns = target_ns.saturating_sub(found_ns);
         // A smaller difference comes from a leap second or an error that NTP slews, and not from a sleep of the
@@ -301,8 +301,8 @@ impl WallFollower {
         track.raise(found_ns.saturating_add(more_ns)).wrapping_add(track.steps.ns(raw))
     }
 
-    /// Switches from the counter to the spare. The error is the value of `asked` that another thread has written
-    /// meanwhile.
+    /// Switches from the counter to the spare. If this fails, it returns the value of `asked` that another thread has
+    /// written meanwhile.
     fn leave_counter(&self, asked: u64) -> Result<(), u64> {
         let (track, spare) = (&self.track, &self.spare);
         // The three updates are Relaxed, since the exchange below publishes them.

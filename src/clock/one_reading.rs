@@ -5,10 +5,11 @@ use std::time::Instant;
 use super::{Clock, ClockSource, OtherSource, Timestamp, counted, system_at, unix_at};
 
 /// One reading of the machine's counter for all limits of one request. Reading the counter takes longer than computing
-/// the time of a limit's clock from that reading. The next request makes a new reading.
+/// the time of each limit's clock from one reading. The next request makes a new reading.
 ///
 /// The clocks of a request may have different origins, and some follow the wall clock, so each clock gives another time
-/// for the same instant. To a limit this looks like a thread that was held up between its reading and its decision.
+/// for the same instant. For a limit, this is the same as if a thread had been held up between its reading and its
+/// decision.
 #[derive(Debug, Default)]
 pub(crate) struct OneReading {
     raw: Option<u64>,

@@ -1,14 +1,14 @@
 //! [`StepScale`]: converts a counter's steps to nanoseconds.
 
-/// The length of a step is kept in units of 2^-48 ns. It may be up to 65 us, and a length of a tenth of a nanosecond
-/// has an error below one part in 10^13.
+/// The length of a step is kept in units of 2^-48 ns. So a step may be up to 65 us long, and the length of a step of a
+/// tenth of a nanosecond has an error below one part in 10^13.
 const SCALE_BITS: u32 = 48;
 
 /// The scale of a counter that counts nanoseconds.
 pub(super) const ONE_STEP_A_NS: u64 = 1 << SCALE_BITS;
 
-/// Converts a counter's readings as `quanta` does, but does not test for the kind of counter at each reading. If a step
-/// is less than a nanosecond, the result is the high half of one product.
+/// Converts a counter's readings as `quanta` does, but without a test for the kind of counter at each reading. If a
+/// step is less than a nanosecond, the result is the high half of one product.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StepScale {
     /// The origin if a step is less than a nanosecond; else a number above all readings.
@@ -58,8 +58,8 @@ impl StepScale {
         ((u128::from(steps) * u128::from(self.short)) >> u64::BITS) as u64
     }
 
-    /// The nanoseconds since the origin, or 0 before it. It is never inlined, so that the comparison before it is a
-    /// predicted branch, and no decision waits for it.
+    /// The nanoseconds since the origin, or 0 before it. This function is never inlined, so that the comparison before
+    /// the call is a predicted branch, and no decision waits for it.
     #[cold]
     #[inline(never)]
     pub(super) fn ns(&self, raw: u64) -> u64 {

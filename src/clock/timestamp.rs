@@ -64,15 +64,15 @@ impl Add<Duration> for Timestamp {
 ///
 /// Use it for requests that waited in a queue, a proxy or a batch before they reached the limiter. Otherwise requests
 /// that arrived evenly but were held up together would look like a burst, and be denied. If they are decided
-/// [`at`](crate::Entry::at) `arrived.clamp(now - late, now)`, they are counted at the time when they *arrived*, but at
-/// a time that is at most `late` ago, and never in the future:
+/// [`at`](crate::Entry::at) `arrived.clamp(now - late, now)`, they are counted at the time when they *arrived*. But
+/// this time is cut, so that it is at most `late` ago and never in the future:
 /// * **No units are created.** A late request is decided like any other request whose `now` is before an earlier `now`.
 ///   Stored time never falls, so spent units do not come back, and the wait of the request counts from the request's
-///   own time. If time is measured by the times of the decisions, every bound holds as stated.
+///   own time. In the times of the decisions, every bound holds as stated.
 /// * **In the limiter's own time** an interval of length W admits no more than the bound for W + `late`, because its
-///   requests arrived within an interval of length W + `late`. So the shorter `late`, the less a client gains by
-///   stating an arrival in the past. Take the time of arrival yourself, where the request comes in, and do not trust a
-///   client to state it.
+///   requests arrived within an interval of length W + `late`. So with a shorter `late`, a client gains less by
+///   claiming that its request arrived earlier. Take the time of arrival yourself, where the request comes in, and do
+///   not trust a client to state it.
 /// * A window treats a request from before the window in force as if it came at the start of that window.
 /// * In a [`KeyedLimiter`](crate::KeyedLimiter) a *new* key may be denied only because it is late. If the time floors
 ///   of the key's shards are later than the request, the key is treated as if it had spent the units that come back

@@ -27,15 +27,15 @@ use crate::verdict::Mark;
 pub enum DenialReason {
     /// The limit has too few units left for now. A cost of 0 is denied for this reason while a debt is owed.
     OverLimit,
-    /// The cost is above the limit, or, under a soft policy, above the softened limit. Such a cost never fits. This
-    /// reason is given even if another reason applies as well.
+    /// The cost is above the limit (under a soft policy, above the softened limit). Such a cost never fits. This reason
+    /// takes precedence over all other reasons.
     NeverFits,
     /// A penalty is in force, and every request is denied until it ends. The denial that began the penalty has this
     /// reason, too.
     Penalty,
     /// The key was new and the table had no cell for it, or other threads that installed the same key interfered 8
     /// times. If the table has a spill ([`WhenFull::Spill`](crate::WhenFull::Spill)), the spill decides instead, unless
-    /// the request's time is far from the times that other requests have given to the table.
+    /// the request's time is far from the times of other requests to the table.
     TableFull,
     /// The key was new and the table had no cell for it, so the spill decided, and denied the request: see
     /// [`Decision::is_spilled`](crate::Decision::is_spilled). The traffic of other keys may be the reason. Even so, a
@@ -149,8 +149,8 @@ impl Denial {
         }
     }
 
-    /// True if the request was denied only because too few units are left for now. Another limit may then admit the
-    /// request. A cost of 0 asks for no units, so there is nothing to lend.
+    /// True if the request was denied only because too few units are left for now. Then another limit may admit the
+    /// request and lend its units. For a cost of 0 there is nothing to lend.
     pub(crate) fn may_be_lent(&self) -> bool {
         self.reason() == DenialReason::OverLimit && self.cost() > 0
     }
@@ -175,8 +175,8 @@ impl Denial {
     /// table was full, and during a penalty.
     #[must_use]
     pub fn remaining(&self) -> u64 {
-        // With a mark (a penalty or a full table) the view shows an idle word at the end of the wait, and not the
-        // present word.
+        // If the denial has a mark (a penalty or a full table), the view is that of an idle word at the end of the
+        // wait, not that of the present word.
         if self.view.mark == Mark::None { self.view.remaining() } else { 0 }
     }
 

@@ -100,8 +100,8 @@ impl Permit {
         part
     }
 
-    /// As [`Decision::twin`](super::Decision::twin). It is public for the fuzzers, which give a charge back twice and
-    /// test how many units too many come back.
+    /// As [`Decision::twin`](super::Decision::twin). This method is public for the fuzzers, which give a charge back
+    /// twice and count the excess units that come back.
     #[doc(hidden)]
     #[must_use]
     pub fn twin(&self) -> Self {
@@ -113,12 +113,12 @@ impl Permit {
         Timestamp::from_nanos(self.view.now_ns)
     }
 
-    /// The first instant, not before the time of the request, at which the debt after the request has drained to the
-    /// burst. Under a window this is the time of the request, even if the window in force began later.
+    /// The first instant at which the debt after the request has drained to the burst. It is not before the time of the
+    /// request. Under a window this is the time of the request, even if the window in force began later.
     pub(crate) fn ready_at(&self) -> Timestamp {
         let View { figures, at_ns, now_ns, .. } = &self.view;
         let ready_ns = match figures {
-            // The permit is ready at once. This branch saves the division that would compute the instant.
+            // The permit is ready at once. This branch avoids the division that computes the instant in general.
             Figures::Word { kernel: Kernel::Gcra(gcra), held }
                 if held.ahead <= gcra.burst_ticks() && at_ns <= now_ns =>
             {

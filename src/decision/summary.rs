@@ -35,7 +35,7 @@ use crate::verdict::{Mark, Verdict};
 pub struct DecisionSummary {
     /// The reason why the request was denied; `None` if it was admitted.
     pub denied: Option<DenialReason>,
-    /// The number of units that were charged, or that were asked for and denied. A denied cost above the softened limit
+    /// The number of units that were charged, or that were requested and denied. A denied cost above the softened limit
     /// never fits, even if another reason is given.
     pub cost: u64,
     /// As [`Decision::limit`].
@@ -116,8 +116,8 @@ impl From<DecisionSummary> for Decision {
         let nanos = |wait: Duration| u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
         let soft_bp = summary.soft.hundredths();
         let limit = softened(summary.limit, soft_bp).unwrap_or(u64::MAX);
-        // The units are counted up to the softened limit. A request that went beyond the named limit has left no units
-        // of that limit.
+        // `Answers` counts the units that are left up to the softened limit. If the request went beyond the named
+        // limit, no units of the named limit are left.
         let beyond = if summary.is_over { 0 } else { limit.saturating_sub(summary.limit) };
         let answers = Answers {
             limit,
@@ -137,8 +137,8 @@ impl From<DecisionSummary> for Decision {
                 (Verdict::Denied, Mark::None)
             }
         };
-        // The decision is made at time 0, so that each wait is also an instant. After a penalty or a full table the
-        // word is seen from the end of the wait.
+        // The decision is made at time 0, so that each wait is also an instant. For a penalty or a full table, the
+        // state is measured from the end of the wait.
         let is_from_its_end = matches!(mark, Mark::Penalty | Mark::TableFull);
         let at_ns = if is_from_its_end { answers.ready_ns } else { 0 };
         let (figures, cost) = (Figures::Known(answers), summary.cost);

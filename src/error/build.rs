@@ -2,7 +2,8 @@
 
 use std::{fmt, io};
 
-/// The text for windows of the calendar on a clock without a date, when a limiter is built or its quota is changed.
+/// The text of the error for windows of the calendar with a clock that does not give the date. It is used when a
+/// limiter is built, and when its quota is changed.
 pub(crate) const NO_DATE: &str = "the clock cannot tell the date, which windows of the calendar need; use \
                                   Clock::unix(), or a clock that is resumed at the time of the wall clock";
 
@@ -27,7 +28,7 @@ pub enum BuildError {
     /// A number is out of range: the number of keys, tiers, stripes, rows or cells, or the time between two ticks of a
     /// clock.
     OutOfRange(String),
-    /// This kind of limiter cannot keep the policy or the quota. Another kind may.
+    /// This kind of limiter cannot keep the policy or the quota. Another kind of limiter may keep it.
     Policy(String),
     /// The allocator refused the memory.
     OutOfMemory {
@@ -73,14 +74,14 @@ impl BuildError {
         ))
     }
 
-    /// The error for no quotas at all, or for more quotas than an index can number.
+    /// The error for a number of own quotas that is 0, or that is larger than an index can represent.
     pub(crate) fn own_quota_count(quotas: usize, max: usize) -> Self {
         Self::OutOfRange(format!(
             "a table cannot have {quotas} own quotas at a time; use 1 to {max}"
         ))
     }
 
-    /// The error for a policy with which keys cannot have own quotas. Debts are carried over only between quotas of
+    /// The error for a policy with which keys cannot have own quotas. Debts can be converted only between quotas of
     /// plain GCRA.
     pub(crate) fn own_quota_kind(policy: impl fmt::Display) -> Self {
         Self::Policy(format!(
@@ -88,9 +89,9 @@ impl BuildError {
         ))
     }
 
-    /// The error for a policy that a spill cannot keep. There are three cases: windows from the first request, which
-    /// the cells of one key would open at different times; in a table of several tiers, a quota whose counts have no
-    /// room in the spill's words; and quotas that callers give.
+    /// The error for a policy that a spill cannot keep. There are three cases: windows from the first request, since
+    /// the cells of one key would open their windows at different times; a quota of a table with several tiers, if its
+    /// counts do not fit in the spill's words; and quotas that callers give.
     pub(crate) fn cannot_spill(policy: impl fmt::Display) -> Self {
         Self::Policy(format!(
             "a spill cannot keep the bound of {policy}, since its cells are shared; use WhenFull::Deny, leave \

@@ -1,44 +1,46 @@
 //! [`KeyedLimiter`]: one limit per key, for any number of threads, in memory fixed at construction.
 //!
 //! # What the table rests on
-//! A change of the protocol must keep these invariants. The named file gives the argument for each. For each there are
-//! also faults (`src/sync/faults.rs`): a model under loom plants them, and must find that the invariant breaks.
+//! A change of the protocol must keep these invariants. The third column names the file that argues for the invariant.
+//! The fourth column names faults from `src/sync/faults.rs`. A loom model plants each fault, and must find that the
+//! invariant breaks.
 //!
 //! | | Invariant | Argued in | Faults that break it |
 //! |--:|---|---|---|
-//! | 1 | A word is replaced only by a compare-and-swap from the exact word that was read. | `memory/shard.rs` | `PlainStoreForCas`, `ReclaimWithoutExactWord`, `OpenWithoutExactWord` |
-//! | 2 | Two claims of one key in one cell differ, as long as a thread may take one for the other. | `memory/shard/claim.rs` | `EqualNonces` |
+//! | 1 | A word is replaced only by a compare-and-swap that expects the exact word that was read. | `memory/shard.rs` | `PlainStoreForCas`, `ReclaimWithoutExactWord`, `OpenWithoutExactWord` |
+//! | 2 | Two claims of one key in one cell have different bits for as long as a thread could confuse them. | `memory/shard/claim.rs` | `EqualNonces` |
 //! | 3 | At every moment at most one live cell carries a key. Needs 1 and 2. | `insert/install.rs` | `NoVerify`, `NoFence`, `VerifyIgnoresLive`, `VerifyIgnoresLower`, `VerifyIgnoresHigher` |
-//! | 4 | A key that is in none of its shards was idle at their floors. | `floors/floor.rs` | `PublishWithoutSweep`, `SweepSparesClaims`, `JumpOverLiveWords`, `ForgetByOwnClock` |
-//! | 5 | A word is read by a floor that is no older than its writer's, and no floor is published past a word that is just being opened. | `memory/shard.rs`, `memory/shard/claim.rs` | `RelaxedWords`, `HeaderOnlyBeforeWords`, `FloorReadUnmarked` |
-//! | 6 | The times that a word may hold span 5 epochs and its reach ahead at most, so the low bits name one instant. Needs 4 and 5. | `memory/layout.rs` | `DecodeAgainstNow`, `SweepWithStaleHeader` |
-//! | 7 | A new key starts at the latest floor of all its shards. Needs 4. | `floors/base.rs` | `FloorLeftOutOfBase`, `OneFloorLeftOut`, `FloorsBeforeClaim` |
-//! | 8 | A key that gets a cell owes in it what it was charged in the spill before. Needs 3. | `insert/spill.rs` | `SpillUnscanned`, `SpillIgnoresClaims`, `EstimateBeforeClaim`, `SpillUnmarked` |
-//! | 9 | The numbers of a quota do not change while a word carries its index. | `quotas/book.rs` | `QuotaWrittenInPlace`, `QuotaReadTorn` |
+//! | 4 | A key that has no word in any of its shards was idle at the floors of these shards. | `floors/floor.rs` | `PublishWithoutSweep`, `SweepSparesClaims`, `JumpOverLiveWords`, `ForgetByOwnClock` |
+//! | 5 | A word is read against a floor that is no older than the floor under which it was written. No floor is published past a word that is being opened. | `memory/shard.rs`, `memory/shard/claim.rs` | `RelaxedWords`, `HeaderOnlyBeforeWords`, `FloorReadUnmarked` |
+//! | 6 | The times that a word may hold span at most 5 epochs, plus the furthest that a charge may reach ahead. So the low bits of a time name one instant. Needs 4 and 5. | `memory/layout.rs` | `DecodeAgainstNow`, `SweepWithStaleHeader` |
+//! | 7 | A new key starts at or after the latest floor of all its shards. Needs 4. | `floors/base.rs` | `FloorLeftOutOfBase`, `OneFloorLeftOut`, `FloorsBeforeClaim` |
+//! | 8 | A key that gets a cell still owes there what it was charged in the spill. Needs 3. | `insert/spill.rs` | `SpillUnscanned`, `SpillIgnoresClaims`, `EstimateBeforeClaim`, `SpillUnmarked` |
+//! | 9 | The numbers of a quota, such as its rate, do not change while a word carries the quota's index. | `quotas/book.rs` | `QuotaWrittenInPlace`, `QuotaReadTorn` |
 //! | 10 | After a change of quota, no word and no claim carries the index that the change retired. Needs 1 and 9. | `verbs/change.rs`, `lookup/price/all_words.rs` | `OldTicksLeft`, `ChangeSparesClaims`, `RebaseReadsOldTicks` |
-//! | 11 | The numbers of a place for an own quota do not change while a word carries its index or a thread has it pinned, and a request is decided by its own quota or denied. Needs 1. | `quotas/book/own.rs` | `PinLeavesMark`, `FreedUnseen`, `PlaceTakenInUse`, `PlaceGivenEarly`, `TakenPlaceFound`, `VersionUnchecked`, `AskedQuotaIgnored` |
-//! | 12 | A word that is carried over to another quota keeps its units. It is carried over at no earlier instant than it was charged last, by the limiter's clock, and no permit outlives a faster quota. Needs 11. | `lookup/slow/own.rs` | `CarriedAsTime`, `CarriedBeforeCharge`, `PermitOutlivesQuota` |
+//! | 11 | A quota that a caller brings has a *place* for its numbers. These numbers do not change while a word carries the index of the place or a thread has pinned the place. A request is decided by its own quota or denied. Needs 1. | `quotas/book/own.rs` | `PinLeavesMark`, `FreedUnseen`, `PlaceTakenInUse`, `PlaceGivenEarly`, `TakenPlaceFound`, `VersionUnchecked`, `AskedQuotaIgnored` |
+//! | 12 | A word that is carried over to another quota keeps its units. By the limiter's clock, it is carried over no earlier than its last charge. When a key is carried over to a faster quota, its earlier permits become worthless. Needs 11. | `lookup/slow/own.rs` | `CarriedAsTime`, `CarriedBeforeCharge`, `PermitOutlivesQuota` |
 //!
 //! The steps of an install have a fixed order: claim, fence, scan, read the floors, read the quota, read the debt in
 //! the spill, open. The scan comes after the fence because of invariant 3. The floors (7), the quota (10) and the spill
-//! (8) are read after the claim: a sweep, a change of quota or a charge in the spill that comes after these readings
-//! sees the claim, and vacates it.
+//! (8) are read after the claim. If a sweep, a change of quota or a charge in the spill comes after these readings, it
+//! finds the claim and vacates it.
 //!
 //! # Words
 //! | Word | Meaning |
 //! |---|---|
 //! | shard | one cache line: a header and seven cells |
 //! | unit | two shards side by side. A key may live in two units |
-//! | home | the shard of a key that is looked at first |
+//! | home | the shard in which a key is looked for first |
 //! | tag | the bits by which a key's word is recognised |
-//! | own bits | what a word carries whatever its key spends: the tag, the index of a quota, a surplus |
-//! | floor | the instant in a shard's header by which its words are dated |
+//! | own bits | the bits of a word that do not change when its key spends: the tag, the index of a quota, a surplus |
+//! | floor | the instant in a shard's header against which the times in its words are read: it *dates* them |
 //! | epoch | the longest distance at which an instant is *near* to a floor. Idle words are kept for one epoch |
 //! | claim | a word that reserves a cell for a key which is being installed |
 //! | base | the instant at which a new key starts |
-//! | spill | the sketch that decides keys without a cell |
+//! | spill | the sketch in which requests of keys without a cell are decided |
 //! | lane | a quota, and the index that its words carry |
-//! | re-base | to count in a new quota what a word held under the old one |
+//! | surplus | units that a key spent under an earlier quota and that the quota in force cannot count |
+//! | re-base | to convert a word from the ticks of an old quota to those of the new one |
 
 mod file;
 mod floors;
@@ -87,8 +89,8 @@ pub use verbs::stats::Stats;
 /// One limit per key, in memory fixed at construction.
 ///
 /// Every key's identity and state is one atomic word in a cache-padded shard. A decision takes one hash, one cache
-/// line, and, if the request is admitted, one compare-and-swap. A denial writes nothing, unless it brings the key over
-/// to a faster quota ([`Entry::under`](crate::Entry::under)) or the policy counts denials
+/// line, and, if the request is admitted, one compare-and-swap. A denial writes nothing, with two exceptions: it
+/// carries the key over to a faster quota ([`Entry::under`](crate::Entry::under)), or the policy counts denials
 /// ([`AtLimit`](crate::AtLimit)). No thread ever waits for another, no decision allocates, and nothing runs in the
 /// background.
 ///
@@ -96,18 +98,18 @@ pub use verbs::stats::Stats;
 /// * A key with spent units is never evicted: a flood of other keys resets nobody's limit.
 /// * A key that has become idle (its quota is full again) is forgotten in place when its cell is needed, or when it has
 ///   been idle for an epoch ([`Stats::epoch`]).
-/// * When both units of a *new* key are full of live keys, the key is decided in the *spill* and counted
+/// * When every shard of a *new* key is full of live keys, the key is decided in the *spill* and counted
 ///   ([`Stats::spilled`]). The spill is a sketch with an eighth of the table's memory. A key gets no more than its
 ///   quota there, and less if it shares cells of the sketch with other keys ([`WhenFull::Spill`]). A table can also be
 ///   built to deny such a key ([`when_full`](KeyedLimiter::when_full)). In a table that is filled to its capacity,
-///   fewer than 1 key in 100,000 is decided in the spill. Where new keys replace old ones all the time, it is 1 in
+///   fewer than 1 key in 100,000 is decided in the spill. Where new keys replace old keys all the time, it is 1 key in
 ///   100,000.
-/// * Keys are not stored. Two keys that have equal tags and the same units share one limit, which can only admit less;
+/// * Keys are not stored. Two keys with equal hash bits and the same shards share one limit, which can only admit less:
 ///   see [`Stats::collision_probability`].
 /// * The times of different threads may disagree, jump and run backward: a late `now` gives back nothing that was
-///   spent. A charge at a `now` far ahead is believed, and new keys of the units that it touched are denied until that
-///   time.
-/// * There is one assumption. No thread sleeps between reading a word and its compare-and-swap for so long that the
+///   spent. A charge at a `now` far ahead is believed. Until that time, new keys of the shards that the charge touched
+///   are denied.
+/// * There is one assumption. No thread sleeps between its read of a word and its compare-and-swap for so long that the
 ///   word's time wraps (at least 5 epochs, see [`Stats::epoch`]) *and* then finds the same bits.
 ///
 /// With a policy of sliding logs ([`Policy::sliding_log`]) each key has slots in place of a word, one for each unit of
@@ -148,8 +150,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         self.clock.now()
     }
 
-    /// Decides a request of one unit for `key` now, and charges it if it is admitted: the short form of
-    /// [`check_n`](KeyedLimiter::check_n).
+    /// Decides a request of one unit for `key` now, and charges the unit if the request is admitted. This is the short
+    /// form of [`check_n`](KeyedLimiter::check_n).
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota};
@@ -162,8 +164,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         self.check_n(key, 1)
     }
 
-    /// Decides a request of `cost` units for `key` now, and charges it if it is admitted. A request of 0 units takes
-    /// nothing; use [`peek`](crate::Entry::peek) to ask without a charge.
+    /// Decides a request of `cost` units for `key` now, and charges the cost if the request is admitted. A request of 0
+    /// units takes nothing; use [`peek`](crate::Entry::peek) to ask without a charge.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota};
@@ -178,11 +180,11 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         self.place(key).ask(Verb::Check, cost, None, cost > 0)
     }
 
-    /// Finds the place of a key in tier 0. The cache line of its home is prefetched before anything else.
+    /// Finds the place of a key in tier 0. The cache line of the key's home is prefetched before anything else.
     #[inline(always)]
     pub(crate) fn place(&self, key: &K) -> Place<'_> {
         let Table { memory, division, .. } = &self.table;
-        // `find` prefetches this line, and computes the tag meanwhile.
+        // `find` computes the tag while this line is fetched.
         let line = |index| memory.shard(index);
         self.place_of(self.hasher.find(key, memory.len(), division.words_per_tag, line))
     }
@@ -234,20 +236,20 @@ type LogKey<'a> = (LogTable<'a>, Identity, usize);
 
 /// A key's place in a table: the shards where it may live. The cache line of its home has been prefetched.
 ///
-/// The place keeps neither the key nor its type, so places of keys of different types have one type.
+/// The place keeps neither the key nor its type, so all places have the same type.
 #[derive(Clone, Copy)]
 pub struct Place<'a> {
     table: &'a Table,
     clock: &'a Clock,
-    /// The shard in which the key is looked for first. A reference is kept and not a number: otherwise the compiler
-    /// would compute the address for the prefetch, and once more after the clock has been read.
+    /// The shard in which the key is looked for first. This is a reference and not a number. From a number, the
+    /// compiler would compute the address twice: for the prefetch, and again after the clock has been read.
     home: &'a Shard,
     tag: Tag,
     mix: &'a Mix,
     quota: QuotaId,
 }
 
-/// Prints neither the whole table nor the bits that the key hashes to, which are secret.
+/// Prints neither the whole table nor the key's hash bits, which are secret.
 impl fmt::Debug for Place<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Key")
@@ -257,8 +259,8 @@ impl fmt::Debug for Place<'_> {
     }
 }
 
-/// Tells the compiler that the branch it is called in is less likely. Without it, the compiler merges the comparison
-/// for plain GCRA into a jump table, which takes five more instructions in each decision of plain GCRA.
+/// Tells the compiler that the branch with this call is less likely. Without this call, the compiler merges the
+/// comparison for plain GCRA into a jump table, which takes five more instructions in each decision of plain GCRA.
 #[cold]
 fn less_likely() {}
 
@@ -272,8 +274,8 @@ impl Place<'_> {
     #[inline]
     pub(crate) fn in_tier(self, tier: usize) -> Result<Self, ChangeError> {
         let (table, to) = (self.table, self.table.tier(tier)?);
-        // In a table whose callers bring their own quotas, a key has one count under all of them. The only tier there
-        // is the limiter's own quota.
+        // In a table whose callers bring their own quotas, a key has one count under all of them. Its only tier is the
+        // limiter's own quota.
         if table.takes_own() {
             return Ok(Self { quota: QuotaId::tier(to), ..self });
         }
@@ -318,7 +320,7 @@ impl Place<'_> {
         at: Option<Timestamp>,
         charge: bool,
     ) -> Decision {
-        // If the caller gives the time, there is no clock to read again when a floor is ahead of that time.
+        // If the caller gives the time, no clock is read again when a floor is ahead of that time.
         let (now, clock) = match at {
             Some(now) => (now, None),
             None => {
@@ -330,19 +332,19 @@ impl Place<'_> {
         self.decide(ask, clock)
     }
 
-    /// Decides one request: in the key's home if it has a cell there, else in another of its shards, else by an
+    /// Decides one request: in the key's home if the key has a cell there, else in another shard of the key, else by an
     /// install. `clock` is the clock from which the request's time was read, or `None` if the caller gave the time.
     #[inline(always)]
     fn decide(&self, ask: Ask, clock: Option<&Clock>) -> Decision {
         let (table, home, tag) = (self.table, self.home, self.tag);
-        // Each branch builds its own `Ask`. If all branches shared one, the compiler would keep it in memory, and a hit
-        // would pay for that.
+        // Each branch builds its own `Ask`. If all branches shared one `Ask`, the compiler would keep it in memory,
+        // which would slow down a hit.
         let Ask { now_ns, cost, charge, verb, quota } = ask;
         let ask = || Ask { now_ns, cost, charge, verb, quota };
         // Each branch also builds its own `Decision`. If the branches were merged, even the outcome of the inlined
         // `hit_plain` would go through the stack. For the same reason the slow way returns a decision in parts. A whole
-        // decision would be returned in memory, and then a hit's decision would be in memory, too (22 instructions for
-        // each key of a batch).
+        // decision would be returned in memory. A hit's decision would then be in memory, too, which takes 22 more
+        // instructions for each key of a batch.
         if let (Cells::Plain(gcra, OneQuota { layout, .. }), Verb::Check) = (&table.cells, verb) {
             let missed = match table.hit_plain(gcra, layout, home, tag, ask()) {
                 Ok(outcome) => return outcome.told(Kernel::Gcra(*gcra), now_ns, 0),
@@ -356,7 +358,7 @@ impl Place<'_> {
         // Nearly all tables have plain GCRA, so only that is inlined.
         less_likely();
         match (&table.cells, verb) {
-            // For every other policy, the code that was compiled for it is called.
+            // Every other policy has code of its own, which is called here.
             (Cells::LaidOut(way, OneQuota { layout, .. }), Verb::Check) => {
                 if let Ok(outcome) = way(table, layout, home, tag, ask()) {
                     return outcome.told(layout.kernel, now_ns, layout.rules.soft_bp);
@@ -376,14 +378,14 @@ impl Place<'_> {
             // All other verbs, and all requests of a table of logs, go the slow way.
             _ => {}
         }
-        // The fast ways did not decide: for example, the key is not in its home, or its word must be converted to
+        // The fast ways did not decide: for example, the key has no word in its home, or the word must be converted to
         // another quota first.
-        let mut before = Held::IDLE; // nothing is undone
+        let mut before = Held::IDLE; // not used, since this decision is never undone
         let (verdict, view) = self.decide_slowly(ask(), clock, &mut before);
         Decision::new(verdict, view)
     }
 
-    /// The key in a table of words. For a table of logs, the logs and the key are returned as the error.
+    /// The key, if this is a table of words. For a table of logs, the error has the logs and the key.
     fn key(&self) -> Result<Key<'_>, LogKey<'_>> {
         let (identity, second) = (self.identity(), self.second());
         match self.table.words() {
@@ -392,10 +394,10 @@ impl Place<'_> {
         }
     }
 
-    /// Decides the slow way. Stores in `before` the state of the key's word before the charge, for an undo. A log
-    /// stores nothing: its undo uses the permit.
-    // `self` is passed by value. A reference would force each decision to put its place in memory, even if this is
-    // never called.
+    /// Decides the slow way. Stores in `before` the state of the key's word before the charge, for an undo. In a table
+    /// of logs nothing is stored, since an undo there uses the permit.
+    // `self` is passed by value. A reference would force each decision to put its place in memory, even a decision that
+    // never calls this method.
     #[inline(never)]
     fn decide_slowly(self, ask: Ask, clock: Option<&Clock>, before: &mut Held) -> (Verdict, View) {
         let decision = match self.key() {
@@ -403,8 +405,8 @@ impl Place<'_> {
                 let behind_word = Some(self.clock);
                 let mut fresh = Fresh { behind_word, ..Fresh::new(ask, clock) };
                 let decision = match key.words.pinned(ask.quota) {
-                    // The quota was forgotten and its place belongs to another quota, so there is no quota by which to
-                    // decide the request.
+                    // The quota was forgotten and its place belongs to another quota, so no quota can decide the
+                    // request.
                     Err(Gone) => key.without_quota(&mut fresh),
                     // The pin is held while the index of the quota may be written into a word.
                     Ok(_pin) => key.decide_slowly(&mut fresh),

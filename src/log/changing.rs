@@ -6,45 +6,45 @@
 //! admitted if its units and the units in the window before it are at most the limit, even if those units were admitted
 //! under another limit.
 //!
-//! The code of a decision needs no case for changes. A closed slot is marked, so it looks taken, and each unit is still
-//! taken by one compare-and-swap of a slot that is in use at that moment. The bound of `slots.rs` stays true: no window
-//! ever holds more units than there are slots, and between two changes no window holds more units than slots are in
-//! use.
+//! The code of a decision needs no special case for changes. A closed slot is marked, so it looks taken, and each unit
+//! is still taken by one compare-and-swap on a slot that is in use at that moment. The bound of `slots.rs` stays true:
+//! no window ever contains more units than the log has slots, and between two changes no window contains more units
+//! than there are slots in use.
 //!
 //! Only the count can change, and only up to the count of the first policy, since all memory is allocated when the log
-//! is built. A slot holds the instant from which it is free, and not the window for which it was taken. If windows
-//! could change, a slot that has not been rewritten yet would look like a slot that was just taken under the new
-//! window.
+//! is built. A slot contains the instant from which it is free, and not the length of the window for which it was
+//! taken. If this length could change, a slot from before the change would look like a slot that was just taken with
+//! the new length.
 //!
 //! # Why no slot in use is earlier than a closed one
 //! If a slot in use were earlier than a closed slot, it would be free while the unit of the closed slot still counts.
 //! Then more than the limit would be admitted for the rest of that window, even after every request in flight has
-//! ended. When a change begins, no slot in use is earlier. After that the time of a slot may change in the following
-//! ways:
+//! ended. When a change begins, no slot in use is earlier than a closed slot. After that the time of a slot may change
+//! in the following ways:
 //!
 //! * *It is taken, or a denial is recorded in it.* It then holds a later time than before.
-//! * *It is marked* by a request of several units, which will put back the time under the mark or write a later one. So
+//! * *It is marked* by a request of several units, which will restore the time under the mark or write a later time. So
 //!   only the time under the mark matters here. A marked slot cannot be closed, since only the request that marked it
-//!   may write to it. So unmarked slots are closed, and then all slots are read once more. An unmarked slot may be
-//!   earlier than a closed slot, if its mark has gone meanwhile. Then the two are exchanged: the earlier slot is closed
-//!   first, so that no more slots are in use than before. If a marked slot is earlier, the slots are read again, a few
-//!   times. If the mark is still there after that, the closed slots are opened again, and the change is refused. Slots
-//!   that are marked after that do not matter, since none of them is earlier.
+//!   may write to it. So unmarked slots are closed, and then all slots are read once more. If the mark of a slot was
+//!   removed meanwhile, the slot may be earlier than a closed slot. Then the two slots are exchanged: the earlier slot
+//!   is closed first, so that no more slots are in use than before. If a marked slot is earlier, the slots are read
+//!   again, a few times. If the mark is still there after these readings, the closed slots are opened again, and the
+//!   change is refused. Slots that are marked later do not matter, since none of them is earlier than a closed slot.
 //! * *It is given back*, which lowers its time. So a refund and a change exclude each other: both are announced in the
-//!   word of the count, and whichever comes second is refused. A permit from before a change gives back nothing after
-//!   it: its slot is no earlier than the closed slots, but the time that the refund would restore may be earlier. A
+//!   word of the count, and the later one is refused. A permit from before a change gives back nothing after the
+//!   change. Its slot is no earlier than the closed slots, but its refund might restore a time that is earlier. A
 //!   permit from after the change took a slot that was no earlier than the closed slots, and a refund restores no
 //!   earlier time than that. Units that are given back without a permit are taken from the closed slots first: as long
-//!   as a closed slot is not free, more units are spent than the limit allows.
+//!   as a closed slot is not free, the spent units exceed the limit.
 //! * *It is reset*, which lowers each slot, in use or not. A reset is never refused. A reset during a change may also
 //!   forget units that are admitted while it runs, but no units that are admitted after it.
 //!
 //! Refunds could also be handled without a refusal, if a refund exchanged slots, too. But an exchange takes two writes,
-//! between which other threads may write, and a stalled refund could meet the next change in two orders. A change that
-//! never gives up would have to wait for a thread that may not be running.
+//! between which other threads may write, and a refund that stalls between them could run into the next change. And a
+//! change that is never refused would have to wait for a thread that may not be running.
 //!
-//! No thread waits. A change is refused if slots are still marked, or a refund is still under way, after a number of
-//! readings. A refused change has no effect, except that it may have caused the denial of a request during it.
+//! No thread waits. A change is refused if after a number of readings slots are still marked, or a refund is still
+//! under way. A refused change has no effect, except that it may have caused the denial of a request during it.
 
 use crate::change::ChangeError;
 use crate::policy::{Policy, of_count};
@@ -58,15 +58,15 @@ use super::take::rewrite;
 /// The bit of the count that is set while a thread changes the count.
 const CHANGING: u64 = 1 << 63;
 
-/// Each thread that gives something back adds this to the count, and subtracts it at the end. There are fewer than 2^31
-/// such threads.
+/// Each thread that gives units back adds this number to the count, and subtracts it at the end. There are fewer than
+/// 2^31 such threads at a time.
 const GIVING_BACK: u64 = 1 << 32;
 
 /// The bits of the count itself, which are enough for the 2^20 slots of the largest log.
 const COUNT: u64 = GIVING_BACK - 1;
 
-/// A change is refused after this many readings that find the work of other threads unfinished. A thread that is
-/// running finishes a request of several units in about the time of a few readings of the slots.
+/// A change is refused after this number of readings in which the work of other threads is still unfinished. A running
+/// thread finishes a request of several units in about the time of a few readings of all slots.
 const ROUNDS: usize = 64;
 
 /// The count of a log that may change.
@@ -81,7 +81,7 @@ pub(super) struct ChangingCount {
     changes: AtomicU64,
 }
 
-/// The right to give something back. While a thread has this right, the count does not change.
+/// The right to give units back. While a thread has this right, the count does not change.
 #[derive(Debug)]
 pub(super) struct GivingBack<'a>(&'a AtomicU64);
 
@@ -106,8 +106,8 @@ impl ChangingCount {
 
     /// The rule in force, for a new permit or for the refund of a permit.
     pub(super) fn rule(&self) -> Option<LogRule> {
-        // Acquire: pairs with the Release of `end`. This load is before all reads of slots, so a permit with this
-        // number of changes has seen the slots as the last change has left them.
+        // Acquire: pairs with the Release of `end`. This load comes before all reads of slots. So a permit with this
+        // number of changes was made by a thread that saw the slots as the last change has left them.
         let changes = self.changes.load(Ordering::Acquire);
         LogRule::of(&self.policy()).map(|rule| rule.since(changes))
     }
@@ -147,7 +147,7 @@ impl ChangingCount {
     /// change it, or is giving something back.
     fn begin(&self) -> Option<u64> {
         let free = |word: u64| (word & CHANGING == 0).then_some(word | CHANGING);
-        // Acquire: pairs with the Release of `end`, so a change sees the slots as the last one has left them.
+        // Acquire: pairs with the Release of `end`, so a change sees the slots as the last change has left them.
         self.count.fetch_update(Ordering::Acquire, Ordering::Relaxed, free).ok()?;
         let word = self.settled();
         if word.is_none() {
@@ -157,8 +157,8 @@ impl ChangingCount {
         word
     }
 
-    /// The count, at a moment when no thread is giving anything back; `None` if there was no such moment. While
-    /// `CHANGING` is set, no thread can begin to give anything back.
+    /// The count at a moment at which no thread is giving units back; `None` if no such moment was found. While
+    /// `CHANGING` is set, no thread can begin to give units back.
     fn settled(&self) -> Option<u64> {
         // Acquire: pairs with the Release at the end of each refund (the drop of `GivingBack`).
         let words = (0..scale::rounds(ROUNDS)).map(|_| self.count.load(Ordering::Acquire));
@@ -189,8 +189,8 @@ fn close(ring: &Ring, units: u64) -> bool {
     while round < scale::rounds(ROUNDS) {
         done += rewrite_least(ring, units - done, in_use, closed);
         let Earlier { unmarked, marked } = earlier(ring);
-        // Marked slots are in the way: too few other slots were left to close, or a marked slot is earlier than a
-        // closed slot.
+        // Marked slots prevent the change: too few unmarked slots were left to close, or a marked slot is earlier than
+        // a closed slot.
         if done < units || marked > 0 {
             round += 1;
         } else if unmarked == 0 {
@@ -211,8 +211,8 @@ struct Earlier {
     marked: u64,
 }
 
-/// The slots are read one after the other. This is enough, because only the caller closes slots, and until it gives its
-/// right up, the time of a slot in use only rises, apart from its mark.
+/// The slots are read one after the other. This is enough, because only the caller closes slots. Until the caller gives
+/// up its right to change the count, the time of a slot in use (without its mark) only rises.
 fn earlier(ring: &Ring) -> Earlier {
     let latest_ns = words(ring).filter(|&word| is_closed(word)).map(time).max().unwrap_or(0);
     let mut earlier = Earlier { unmarked: 0, marked: 0 };
@@ -232,14 +232,15 @@ fn words(ring: &Ring) -> impl Iterator<Item = u64> {
 /// Opens the `units` closed slots with the latest times. There are enough closed slots, since only a change opens
 /// slots.
 fn open(ring: &Ring, units: u64) {
-    // The number of a slot is the complement of its time, so the latest time has the least number.
+    // The number that is given to a slot is the complement of its time, so the slot with the latest time has the least
+    // number.
     let number = |word| if planted(Fault::EarliestOpened) { time(word) } else { !time(word) };
     let latest_first = |word: u64| is_closed(word).then(|| number(word));
     rewrite_least(ring, units, latest_first, time);
 }
 
-/// Rewrites the `units` slots to which `number` gives the least numbers, and returns how many it has rewritten. They
-/// are fewer than `units` if fewer slots have a number.
+/// Rewrites the `units` slots with the least numbers, where `number` gives a number to a slot or to none. Returns how
+/// many slots were rewritten, which is less than `units` if fewer slots have a number.
 ///
 /// Lock-free: a further round means that other threads have taken slots, given them back, or reset the log.
 fn rewrite_least(
@@ -262,8 +263,8 @@ fn rewrite_least(
     units - missing
 }
 
-/// The nth least of the slots' numbers, or the largest if there are fewer. It is found by bisection, since nothing may
-/// be allocated.
+/// The nth least of the slots' numbers, or the largest number if fewer than n slots have one. It is found by bisection,
+/// since nothing may be allocated.
 fn nth_least(ring: &Ring, nth: u64, number: impl Fn(u64) -> Option<u64>) -> Option<u64> {
     let numbers = || words(ring).filter_map(&number);
     let is_enough = |most| numbers().filter(|number| *number <= most).count() as u64 >= nth;
@@ -274,7 +275,7 @@ fn nth_least(ring: &Ring, nth: u64, number: impl Fn(u64) -> Option<u64>) -> Opti
     if least > most {
         return None;
     }
-    // This is a shortcut for slots that all have the same number, as they have before the first request.
+    // This shortcut applies if all slots have the same number, as before the first request.
     if is_enough(least) {
         return Some(least);
     }

@@ -10,8 +10,8 @@ use super::ring::Ring;
 use super::rule::{LogRequest, LogRule};
 use super::slots::Slots;
 
-/// A ring that counts the words that are read from it. A row counts as all of its slots, and a bound counts as one
-/// word.
+/// A ring that counts the words that are read from it. Reading a row counts as reading all of its slots, and reading a
+/// bound counts as reading one word.
 struct Counted {
     ring: Ring,
     words: Cell<usize>,
@@ -113,13 +113,13 @@ fn while_times_rise_a_decision_reads_a_few_rows_and_the_bounds_of_the_others() {
 fn a_denial_of_several_units_does_not_search_while_times_rise() {
     let nows = (0..40_000_u64).map(|n| n * 40_000);
     let most = max_read(10_000, &[1, 3, 7, 50], nows);
-    // The 50 units are taken from rows that are each counted as a whole.
+    // The bound is this high because each row from which the 50 units are taken counts as a whole.
     assert!(most <= 20_000, "{most}");
 }
 
 #[test]
 fn a_log_whose_times_leap_is_read_as_a_whole() {
-    // This is the control: if times come in no order, the bounds of rows save little.
+    // This is the control: if times come in no order, the bounds of the rows save few reads.
     let leaps = (0..30_000_u64).map(|n| n * 2_654_435_761 % 3_000_000_000);
     assert!(max_read(10_000, &[1], leaps) > 5_000);
 }

@@ -2,35 +2,36 @@
 //!
 //! It keeps a time for each unit of the limit. A request is admitted if its units and the units that were admitted in
 //! `(now - period, now]` are together at most the limit. A unit whose age equals the period does not count any more. No
-//! algorithm on one word can be this exact.
+//! algorithm that has only one word can be this exact.
 //!
 //! # What it guarantees
-//! * By the times that the callers gave, no half-open window `[t, t + period)` ever holds more than the limit, no
-//!   matter in which order the times came. A late or repeated `now` brings no unit back. A closed window may hold twice
-//!   the limit, since its two ends are a period apart.
+//! * Measured by the times that the callers gave, no half-open window `[t, t + period)` ever holds more than the limit,
+//!   no matter in which order the times came. No unit comes back because a `now` is late or is repeated. A closed
+//!   window may contain twice the limit, since its two ends are a period apart.
 //! * A request of several units gets all of them or none.
 //! * No thread waits for another, and nothing is allocated after construction.
-//! * A denial takes nothing, unless the policy counts denials. Then the denied units are recorded like admitted units,
-//!   and the log keeps the newest of all recorded units, one in each slot. (In a log of more than 64 units a denial may
-//!   write a bound that shortens later searches.) If a request for several units loses a race for the last of them, it
-//!   may cause the denial of another request at the same moment. It cannot cause an admission.
+//! * A denial takes nothing, unless the policy counts denials. Then denied units are recorded like admitted units, and
+//!   of all recorded units the log keeps the newest, one in each slot. (In a log of more than 64 units, a denial may
+//!   also write a bound that shortens later searches.) If a request for several units loses a race for the last free
+//!   slots, it may cause the denial of another request at the same moment. It cannot cause an admission.
 //! * A unit that is given back may become free up to a period late, if another thread reads its slot at the same
 //!   moment. In a log of more than 64 units the same is true of a unit that a reset forgets. If the unit was taken for
-//!   a time further ahead, it may become free even later, and another reset frees it.
+//!   a time further ahead, it may become free even later; then another reset frees it.
 //!
 //! # What it costs
 //! A log takes 8 bytes for each unit of the (softened) limit. Above 64 units the slots lie in rows, with 16 bytes for
 //! each row. A row has 64 slots for limits up to 4,096, and beyond that about the square root of the limit, up to
 //! 1,024.
 //!
-//! A unit is taken by one compare-and-swap, most often of the first slot that is read. Each of several units takes one
-//! compare-and-swap and one store. After that, the number of remaining units and the wait are computed from a row or
-//! two and from the two bounds of each other row. While times rise, as they do with a clock, a request of one unit
-//! reads at most 170 words for a limit of 100, and 750 for 10,000. In the worst case, when the callers' times jump back
-//! and forth, all slots are read, and the search for the wait of a denied cost of several units takes up to 64 rounds.
-//! A cost of all 2^20 units takes a third of a megabyte of stack.
+//! A request of one unit takes one compare-and-swap, usually on the first slot that it reads. A request of several
+//! units takes one compare-and-swap and one store for each unit. After that, the number of remaining units and the wait
+//! are computed from one or two rows and from the two bounds of every other row. While times rise, as they do with a
+//! clock, a request of one unit reads at most 170 words if the limit is 100, and at most 750 words if the limit is
+//! 10,000. In the worst case, when the callers' times jump back and forth, all slots are read, and computing the wait
+//! for a denied cost of several units takes up to 64 rounds. A request for all 2^20 units takes a third of a megabyte
+//! of stack.
 //!
-//! A `now` far ahead is accepted: the units that it takes are not available until that time.
+//! A `now` far in the future is accepted: the units of its request are not available until that time.
 
 mod changing;
 #[cfg(test)]
@@ -70,7 +71,8 @@ impl Log {
         Self { ring: Ring::new(rule.slots), rule, changing: None }
     }
 
-    /// Continues from the words of [`saved`](Self::saved): one for the cursor, and one for each slot of the rule.
+    /// Continues from the words of [`saved`](Self::saved): one word for the cursor, and one word for each slot of the
+    /// rule.
     pub(crate) fn holding(rule: LogRule, mut words: impl Iterator<Item = u64>) -> Self {
         // The cursor is restored, so that the next search begins at the same slot as it would have before.
         let cursor = words.next().unwrap_or(0);
@@ -96,12 +98,12 @@ impl Log {
 
     /// The rule in force.
     pub(crate) fn rule(&self) -> LogRule {
-        // Only the count changes, so the policy is still a sliding log, and there is a rule.
+        // Only the count can change, so the policy is still a sliding log, and there is always a rule.
         self.changing.as_ref().and_then(|changing| changing.rule()).unwrap_or(self.rule)
     }
 
     /// The state of the log for a file: the position of the cursor, and the instant from which each slot is free. A
-    /// mark belongs to a request that has not been admitted yet, so the time under it is saved.
+    /// mark belongs to a request that has not been admitted yet, so the time under the mark is saved.
     pub(crate) fn saved(&self) -> impl ExactSizeIterator<Item = u64> {
         let (cursor, slots) = self.ring.saved();
         (0..slots.len() + 1)
@@ -119,8 +121,8 @@ impl Log {
     }
 
     pub(crate) fn amend(&self, now: Timestamp, amendment: Amendment<'_>) -> u64 {
-        // The count does not change while this right is held. This is needed since a refund lowers slots
-        // (`changing.rs`).
+        // The count does not change while this right is held. This is needed since a refund lowers the times of slots
+        // (see `changing.rs`).
         let right = self.changing.as_ref().map(|changing| changing.giving_back());
         // During a change of the count everything but a reset is refused. A reset during a change may also forget units
         // that are admitted meanwhile.
@@ -146,7 +148,7 @@ mod tests {
         // A thread that read the slots before the reset raises the bounds only now.
         (0..log.ring.rows()).for_each(|row| log.ring.raise_low(row, far.as_nanos()));
         assert!(!log.ask(Verb::Check, 1, now, true).is_allowed());
-        // The first reset has already given the slots back. This second reset lowers the bounds.
+        // The first reset has already given the slots back, so this second reset only lowers the bounds.
         assert_eq!(log.amend(now, Amendment::Reset), 0);
         assert!(log.ask(Verb::Check, 65, now, true).is_allowed());
         assert!(!log.ask(Verb::Check, 1, now, true).is_allowed());

@@ -1,15 +1,15 @@
 //! [`Ring`]: the slots of one log, with bounds that keep searches short.
 //!
 //! The slots are a ring. The next search begins at a cursor, which is one past the last taken slot. While the callers'
-//! times rise, the slot at the cursor is the first slot to become free. If threads find it free, each of them advances
-//! the cursor and gets a slot of its own, so they do not compete for one slot. The cursor is only a hint: a search that
-//! finds nothing has read every slot, no matter where it began.
+//! times rise, the slot at the cursor is the first slot to become free. If this slot is free, each thread that reads it
+//! advances the cursor and gets a different slot, so the threads do not compete for one slot. The cursor is only a
+//! hint: a search that finds no free slot has read every slot, no matter where it began.
 //!
-//! A search can skip rows. In a log of n slots a row has about the square root of n slots, and two bounds: one below
-//! and one above all times of the row. A thread that has read the whole row raises the lower bound. A thread that is
-//! about to take a slot of the row raises the upper bound. So a decision reads only the bounds and a row or two if the
-//! log is empty, if it is full, or if times rise. In the worst case, when the callers' times jump back and forth, all
-//! slots are read.
+//! A search can skip rows. In a log of n slots a row has about the square root of n slots. Each row has two bounds: a
+//! lower bound and an upper bound of the times in the row. A thread that has read the whole row raises the lower bound.
+//! A thread that is about to take a slot of the row raises the upper bound. So if the log is empty or full, or if times
+//! rise, a decision reads only the bounds and one or two rows. In the worst case, when the callers' times jump back and
+//! forth, all slots are read.
 //!
 //! A denial and a peek take no slot, but they may write such a bound, so that other requests need not read the row
 //! again.
@@ -27,7 +27,7 @@ const ROW_BITS_MOST: u32 = ROW_MOST.trailing_zeros();
 #[derive(Debug)]
 pub(crate) struct Ring {
     slots: Box<[AtomicU64]>,
-    /// The bounds of each row. Empty if there is only one row, which is read as quickly as its bounds would be.
+    /// The bounds of each row. Empty if there is only one row, which can be read as quickly as its bounds.
     bounds: Box<[Bounds]>,
     row_bits: u32,
     cursor: CachePadded<AtomicU64>,
@@ -48,8 +48,8 @@ impl Ring {
     /// A ring of the given slots, at least one, with the cursor at the slot of this number.
     pub(crate) fn holding(cursor: u64, slots: Box<[AtomicU64]>) -> Self {
         let count = slots.len();
-        // The number of slots in a row is about the square root of the number of all slots, so that there are about as
-        // many rows as slots in a row.
+        // The number of slots in a row is about the square root of the number of all slots, so that the number of rows
+        // is about the number of slots in a row.
         let enough = |&bits: &u32| (1 << (2 * bits)) >= count;
         let row_bits = (ROW_BITS_LEAST..ROW_BITS_MOST).find(enough).unwrap_or(ROW_BITS_MOST);
         let row_bits = scale::row_bits(row_bits);
@@ -77,7 +77,7 @@ impl Ring {
         (slot >> self.row_bits, slot & ((1 << self.row_bits) - 1))
     }
 
-    /// The index of the slot for a number of the cursor.
+    /// The index of the slot for a value of the cursor, which counts beyond the end of the ring.
     #[expect(clippy::cast_possible_truncation, reason = "below the number of slots")]
     fn slot_at(&self, number: u64) -> usize {
         (number % self.slots.len() as u64) as usize
@@ -140,15 +140,15 @@ impl Slots for Ring {
         // Relaxed, here and below: the cursor is a hint and orders no other memory.
         let number = self.cursor.load(Ordering::Relaxed);
         let (here, count) = (self.slot_at(number), self.slots.len());
-        // The cursor has to be one past the slot that was taken. `ahead` is the distance to there, forward around the
-        // ring.
+        // The cursor should point to the slot after the slot that was taken. `ahead` is the distance from the cursor to
+        // that slot, forward around the ring.
         let next = (row << self.row_bits) + index + 1;
         let ahead = if next >= here { next - here } else { next + count - here };
-        // The cursor moves only if the search went beyond the slot at which it began. Otherwise the cursor is already
-        // there, or other threads have moved it further, and then `ahead` is almost a whole round.
+        // The cursor moves only if the search went beyond the slot at which it began. Otherwise `ahead` is 0, because
+        // the cursor is already there, or almost a whole round, because other threads have moved the cursor further.
         if ahead > 0 && ahead <= count / 2 + 1 {
-            // Relaxed: as above. If another thread advanced the cursor meanwhile, this store undoes that, which only
-            // makes a later search longer.
+            // Relaxed: as above. If another thread has advanced the cursor meanwhile, this store undoes that step,
+            // which only makes a later search longer.
             self.cursor.store(number.wrapping_add(ahead as u64), Ordering::Relaxed);
         }
     }

@@ -61,8 +61,8 @@ impl LogRequest {
         Self { now_ns: now_ns.min(LATEST_NS), cost, charge: charge && cost > 0, verb }
     }
 
-    /// True if the request would be denied in every state of the log. This is never so for a request for as much as
-    /// fits.
+    /// True if the request would be denied in every state of the log. A request for as much as fits is never such a
+    /// request.
     pub(crate) fn is_never(&self, limit: u64) -> bool {
         self.cost > limit && !matches!(self.verb, Verb::UpTo | Verb::Charge)
     }
@@ -117,7 +117,7 @@ impl LogRule {
 
     fn view(&self, ask: LogRequest, verdict: Verdict, answers: Answers, at_ns: u64) -> View {
         let (figures, now_ns) = (Figures::Known(answers), ask.now_ns);
-        // The answer to a question that would be admitted has a cost of 0, since nothing was charged.
+        // The permit of a peek has a cost of 0, since nothing was charged.
         let (cost, mark) = match verdict {
             Verdict::Allowed => (0, self.mark(answers, ask.cost)),
             Verdict::Denied => (ask.denied_cost(), Mark::None),
@@ -126,8 +126,8 @@ impl LogRule {
     }
 
     /// True if an admission is over the limit that a soft policy names. This is so if fewer units are left than the
-    /// number by which the limit is softened. The units of a question count as taken. The reading may also include
-    /// units that another thread took just before it.
+    /// number by which the limit is softened. The units of a peek count as taken. The number of units that are left may
+    /// also be lower because another thread took units just before it was read.
     fn mark(&self, answers: Answers, unpaid: u64) -> Mark {
         let is_over = answers.remaining < self.beyond.saturating_add(unpaid);
         if self.soft_bp > 0 && is_over { Mark::Over } else { Mark::None }
@@ -137,7 +137,7 @@ impl LogRule {
     pub(crate) fn decide(&self, slots: &impl Slots, ask: LogRequest) -> Option<Decision> {
         let LogRequest { now_ns, cost, charge, .. } = ask;
         let none = LogCharge { units: 0, turn_ns: now_ns };
-        // A question takes nothing. If `charge` returns `None`, the slots belong to another key now, and the caller
+        // A peek takes nothing. If `charge` returns `None`, the slots belong to another key now, and the caller
         // searches for the key again.
         let charged = if charge { self.charge(slots, ask)? } else { none };
         // A request that was not charged is denied, and the denial is counted before the answers are read.
@@ -154,7 +154,7 @@ impl LogRule {
             return Some(self.permit(ask, charged, answers));
         }
         let is_there = || match ask.verb {
-            // A question about a reservation is answered yes if the turn is soon enough.
+            // The peek of a reservation is admitted if its turn is soon enough.
             Verb::Reserve { wait_ns, behind, .. } if !ask.is_never(self.limit) && cost > 0 => {
                 let want = self.want(now_ns, cost);
                 self.turn(slots, want, within(now_ns, wait_ns), behind).is_some()
@@ -162,8 +162,8 @@ impl LogRule {
             _ => cost <= answers.remaining,
         };
         let is_allowed = !is_denied && (charge || is_there());
-        // If the slots belong to another key now, the readings are of no use. A charge does not need this test, since
-        // each taken unit was confirmed when it was taken.
+        // If the slots belong to another key now, the values that were read are of no use. A charge does not need this
+        // test, since each unit was confirmed when it was taken.
         if !slots.is_same() {
             return None;
         }
@@ -192,8 +192,8 @@ impl LogRule {
 
     /// True if all recorded units are from the last granule, which is a thousandth of the window. Then a denial would
     /// raise no slot by a granule or more, and is not recorded. So denials raise each slot at most once in a granule.
-    /// Compared with a log of all denials, each of the newest units is less than a granule older. The slots may change
-    /// after they were read, but their times only rise, unless a unit is given back.
+    /// Compared with a log that records all denials, each of the newest units in this log is less than a granule older.
+    /// The slots may change after they were read, but their times only rise, unless a unit is given back.
     fn is_fresh(&self, slots: &impl Slots, now_ns: u64) -> bool {
         let older_ns = self.window_ns - self.window_ns.div_ceil(GRANULES);
         count_free(slots, free_at(now_ns, older_ns)) == 0
@@ -210,7 +210,7 @@ impl LogRule {
         while missing > 0 && round < ROUNDS {
             // `ready_ns` is the first instant at which `missing` slots are free: the slots with the earliest times.
             let ready_ns = survey(slots, now_ns).ready_ns(slots, now_ns, missing);
-            // A late denial may be older than all recorded units.
+            // A denied request that is late may be older than all recorded units.
             let latest_ns = ready_ns.min(free_ns - 1);
             // The slots before `latest_ns` are raised first. Then slots at `latest_ns` are raised, until there are
             // enough.
@@ -257,7 +257,7 @@ impl LogRule {
 
     /// Takes the free slots first, and then the slots that become free the soonest, up to a window from now. Each slot
     /// is taken for the instant at which it becomes free. So the debt is at most the number of units that the log
-    /// admits in one window, and the loop of a charge ends.
+    /// admits in one window. This also means that the loop of a charge ends.
     fn charge_into_debt(&self, slots: &impl Slots, want: Want) -> Option<u64> {
         let (now_ns, latest_ns) = (want.now_ns, within(want.now_ns, self.window_ns));
         // Each slot is taken for the instant at which it becomes free, but for no instant before the log began.
@@ -343,8 +343,8 @@ impl LogRule {
     fn turn_of(&self, charge: &View) -> Option<(u64, u64)> {
         let Answers { limit, ready_ns: turn_ns, slots, .. } = *charge.of_charged_log()?;
         let ChargedSlots { word, changes } = slots?;
-        // The limit is not enough to recognise the permit: the count may have been changed and changed back since. See
-        // `changing.rs`.
+        // An equal limit does not prove that the permit is valid, since the count may have been changed and changed
+        // back. See `changing.rs`.
         let is_before = changes != self.changes && !planted(Fault::PermitOutlivesChange);
         let is_own =
             limit == self.limit && !is_before && word.get() == free_at(turn_ns, self.window_ns);
@@ -376,11 +376,11 @@ impl LogRule {
                 let is_used = |word| !is_marked(word) && is_used(word);
                 beyond + rewrite(slots, units - beyond, |word| is_used(word).then_some(now_ns))
             }
-            // A slot is set to now and not to 0: a request with an earlier time still waits until now, as in every
-            // limiter.
+            // A slot is set to now and not to 0, so that a request with an earlier time still waits until now, as in
+            // every limiter.
             Amendment::Reset => {
-                // Closed slots are reset, too, since they may be opened again before they are free. All slots are read
-                // in one pass, so that no slot is missed if it is closed or opened meanwhile.
+                // Closed slots are reset, too, since they may be opened again before they are free. Open and closed
+                // slots are handled in the same pass, so that no slot is missed if it is closed or opened meanwhile.
                 let given = rewrite(slots, u64::MAX, |word| match is_closed(word) {
                     true => (time(word) > now_ns).then(|| closed(now_ns)),
                     false => (!is_marked(word) && word > now_ns).then_some(now_ns),

@@ -1,9 +1,9 @@
 //! The time slots of a sliding log, and how one slot is read.
 //!
 //! A slot is one atomic word. It holds the instant from which it is free again, in nanoseconds: the time of the unit
-//! for which it was last taken, plus a window. A slot that was never taken holds 0. Its topmost bit is a *mark*: a
-//! request of several units has taken the slot, but may not get all of its other slots. The bits under the mark are the
-//! old time, so that the request can restore it without remembering it.
+//! for which it was last taken, plus a window. A slot that was never taken holds 0. The topmost bit of a slot is a
+//! *mark*: a request of several units has taken the slot, but may not get all of its other slots. The bits under the
+//! mark are still the old time, so the request can restore the old time without storing it elsewhere.
 //!
 //! The changes of a slot:
 //!
@@ -24,22 +24,24 @@
 //! # The bound
 //! A slot is taken only for an instant not before the slot's time, and then holds that instant plus a window. So the
 //! instants for which one slot was taken rise, and each is at least a window after the instant before it. This is true
-//! for all callers' times in any order. A half-open window of length W holds at most one of these instants, so L slots
-//! admit at most L units in it. A closed window may hold two of them, one at each end, and so 2L units.
+//! no matter in which order the callers' times come. A half-open window of length W contains at most one of the
+//! instants of each slot, so L slots admit at most L units in it. A closed window may contain two instants of each
+//! slot, one at each end, and so 2L units.
 //!
-//! A slot that is given back holds the instant for which it was taken. The time before that was no later (it is not
-//! stored anywhere). So the slot is free no earlier than before it was taken, and stays a window away from the other
-//! instants for which it was taken. (It must not be set to 0: a late caller could then take it for an instant close to
-//! the unit before.) A reset forgets units, so the bound covers only units from after the last reset.
+//! A slot that is given back holds the instant for which it was taken. Before it was taken, the slot had a time that
+//! was no later. (That time is not stored any more.) So the slot is free no earlier than before it was taken, and stays
+//! a window away from the other instants for which it was taken. (The slot must not be set to 0: a late caller could
+//! then take it for an instant too close to an earlier one.) A reset forgets units, so the bound covers only units from
+//! after the last reset.
 //!
-//! Recording a denied unit only raises the time of a slot. It is the slot with the earliest time, so that the newest
-//! units are kept. So the unit that had this slot counts for longer than before, and never for a shorter time. If this
+//! Recording a denied unit only raises the time of a slot. The slot with the earliest time is chosen, so that the
+//! newest units are kept. So the unit that had this slot counts for longer than before, never for less time. If this
 //! unit is given back later, either another slot with the same instant is given back in its place, or no slot is.
 //!
 //! # Orderings
-//! Slots are loaded `Acquire` and written with `Release` or both. For a log of a single limit `Relaxed` would be
-//! enough, since its slots publish no other memory. The keyed form needs the pair: a thread that reads a slot that a
-//! later owner has written also sees that the entry belongs to another key now (`src/keyed/log`).
+//! Slots are loaded `Acquire` and written with `Release` or `AcqRel`. For the log of a `Limiter`, `Relaxed` would be
+//! enough, since its slots publish no other memory. The log of a key needs both orderings: if a thread reads a slot
+//! that a later owner has written, it also sees that the entry belongs to another key now (`src/keyed/log`).
 
 use crate::clock::LATEST_NS;
 use crate::sync::{AtomicU64, Fault, Ordering, planted};
@@ -47,11 +49,12 @@ use crate::sync::{AtomicU64, Fault, Ordering, planted};
 /// The bit that is set in a slot while a request of several units holds it.
 const MARK: u64 = 1 << 63;
 
-/// The bit that is set together with the mark in a closed slot. It is above all times of slots that a request can mark.
+/// The bit that is set together with the mark in a closed slot. This bit is above all times of slots that a request can
+/// mark.
 const CLOSED: u64 = 1 << 62;
 
-/// The latest instant that a slot can hold. No clock's time comes so late (see `LATEST_NS`). So a slot that should
-/// become free even later simply never becomes free.
+/// The latest instant that a slot can contain. All times of clocks are earlier (see `LATEST_NS`), so a slot that should
+/// become free even later never becomes free.
 const LATEST_FREE_NS: u64 = MARK - 1;
 
 /// The latest instant for which a slot can be reserved.
@@ -103,15 +106,14 @@ pub(crate) fn marked(word: u64) -> u64 {
     word | MARK
 }
 
-/// The word of the same slot after it is closed. A time above all turns may become earlier here, but it stays above all
-/// turns.
+/// The word of the same slot after it is closed. A time above all turns may be lowered, but stays above all turns.
 pub(super) fn closed(word: u64) -> u64 {
     word.min(CLOSED - 1) | MARK | CLOSED
 }
 
 pub(super) fn is_closed(word: u64) -> bool {
     // The word of a slot that a request has marked is smaller: a request marks only slots that are free at its turn, so
-    // their times do not have the second bit.
+    // the second bit of their times is 0.
     word >= MARK | CLOSED
 }
 
@@ -139,8 +141,8 @@ pub(crate) fn settle(slot: &AtomicU64, time_ns: u64) {
 /// Raises a bound. It writes only if the bound is lower.
 #[inline]
 pub(crate) fn raise(bound: &AtomicU64, to_ns: u64) {
-    // Relaxed: a bound orders no other memory. A bound stays true (see `Slots`), so an old value of it only excludes
-    // less. A caller that needs an order adds a fence (`src/keyed/log`).
+    // Relaxed: a bound orders no other memory. A bound stays true (see `Slots`), so a search that reads an old value
+    // only skips fewer rows. A caller that needs an ordering adds a fence (`src/keyed/log`).
     if bound.load(Ordering::Relaxed) < to_ns {
         bound.fetch_max(to_ns, Ordering::Relaxed);
     }
@@ -172,8 +174,8 @@ pub(crate) trait Slots {
         self.row(row).len()
     }
 
-    /// The lower bound: no slot of the row is free before this instant. When a slot is given back, the bound is
-    /// [lowered](Slots::lower_low).
+    /// The lower bound of a row: no slot of the row is free before this instant. When a slot is given back, the bound
+    /// is [lowered](Slots::lower_low).
     fn low_ns(&self, row: usize) -> u64;
 
     /// The upper bound: all slots of the row are free from this instant on, as far as this reader knows.
@@ -182,29 +184,29 @@ pub(crate) trait Slots {
     /// Raises the lower bound: no slot of the row is free before this instant.
     fn raise_low(&self, row: usize, to_ns: u64);
 
-    /// Lowers the lower bound after a slot was given back, which is free from this instant on. A thread that read the
-    /// slot before may raise the bound again afterwards. Then the unit is found only at the earliest time that this
-    /// thread has read in the row, which is up to a window late. After a reset it may be as late as the last turn for
-    /// which the row had been taken, unless there is another reset. So fewer units may be admitted, and never more.
+    /// Lowers the lower bound, after a slot was given back that is free from this instant on. A thread that read the
+    /// slot before may raise the bound again afterwards. Then the free slot is found only from the earliest time that
+    /// this thread has read in the row, which is up to a window late. After a reset, this may be as late as the last
+    /// turn for which a slot of the row had been taken, unless there is another reset. So fewer units may be admitted,
+    /// and never more.
     fn lower_low(&self, row: usize, to_ns: u64);
 
-    /// Raises the upper bound before a slot of the row is written that will be free only from this instant on.
+    /// Raises the upper bound. This is done before a slot is written that will be free only from this instant on.
     fn raise_high(&self, row: usize, to_ns: u64);
 
-    /// The row and the index in it at which a search for a slot that is free now begins. The slot there is probably
-    /// free.
+    /// The row, and the index in this row, at which a search for a free slot begins. The slot there is probably free.
     fn start(&self, now_ns: u64) -> (usize, usize);
 
-    /// If slots are taken in their order, the row of the next slot to take: the slot before it was taken last.
+    /// If slots are taken in their order, this is the row of the slot that is taken next.
     fn oldest(&self) -> usize;
 
-    /// Notes, as a hint, that the slots up to this slot are taken.
+    /// Records that the slots up to this slot are taken. This is only a hint for searches.
     fn taken(&self, row: usize, index: usize);
 
     /// A guess at the instant from which `units` slots are free, if slots are taken in their order.
     fn guess_ns(&self, units: u64) -> Option<u64>;
 
-    /// The instant at which the log begins. No slot is free before it, even if the slot's time is earlier.
+    /// The instant at which the log begins. No slot is free before this instant, even if the slot's time is earlier.
     fn base_ns(&self) -> u64 {
         0
     }

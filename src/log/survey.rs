@@ -1,8 +1,8 @@
 //! Counts the free slots, row by row, and finds out when more slots become free.
 //!
-//! A row is skipped if its bounds show that all of its slots are free, or that none is free and none changes the
-//! answer. In a log whose callers' times rise, slots are taken in the order of their times. So only one or two rows are
-//! read, and for the other rows only their two bounds.
+//! A row is skipped if its bounds show that all of its slots are free, or that none of them is free and none changes
+//! the answer. In a log whose callers' times rise, slots are taken in the order of their times. So only one or two rows
+//! are read, and for the other rows only their two bounds.
 
 use super::slots::{Slots, is_free, is_marked, load, time};
 use crate::algorithm::Answers;
@@ -34,11 +34,11 @@ impl Survey {
 pub(crate) fn survey(slots: &impl Slots, at_ns: u64) -> Survey {
     let base_ns = slots.base_ns();
     let mut seen = Survey { free: 0, least_ns: u64::MAX, latest_ns: at_ns };
-    // If times rise, the row of the cursor and the row before it hold the latest times. So of all other rows only one
-    // is read: the row with the first time that is not free.
+    // If times rise, the row of the cursor and the row before it contain the latest times. So only one other row is
+    // read: the row with the next slot that becomes free.
     let (rows, here) = (slots.rows(), slots.oldest());
     let before = if here == 0 { rows - 1 } else { here - 1 };
-    // The other rows follow, each once. The rows after the cursor become free sooner.
+    // The other rows follow, each once. The rows after the cursor come first, since their slots become free soonest.
     let others = (here + 1..rows).chain(0..here).filter(|&row| row != before);
     let latest = if before == here { 0..0 } else { before..before + 1 };
     for row in std::iter::once(here).chain(latest).chain(others) {
@@ -48,7 +48,7 @@ pub(crate) fn survey(slots: &impl Slots, at_ns: u64) -> Survey {
             continue;
         }
         let low_ns = slots.low_ns(row);
-        // None of the row's slots is free, and none would change the two times so far, so the row is not read.
+        // No slot of the row is free, and none would change `least_ns` or `latest_ns`, so the row is not read.
         if low_ns > at_ns && low_ns >= seen.least_ns && slots.high_ns(row) <= seen.latest_ns {
             continue;
         }
@@ -104,7 +104,7 @@ pub(crate) fn answers(slots: &impl Slots, limit: u64, now_ns: u64, cost: u64) ->
 /// The first instant after `now_ns` at which `units` slots are free, but at most `latest_ns`.
 fn nth_ns(slots: &impl Slots, now_ns: u64, units: u64, latest_ns: u64) -> u64 {
     let is_enough = |at_ns| count_free(slots, at_ns) >= units;
-    // In a log whose callers' times rise, the guess is right, and counting twice proves it.
+    // If times rise, the guess is right. Counting the free slots twice proves this.
     if let Some(guess_ns) = slots.guess_ns(units)
         && (now_ns + 1..=latest_ns).contains(&guess_ns)
         && is_enough(guess_ns)

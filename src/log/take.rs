@@ -2,20 +2,20 @@
 //! that a request gets all of them or none.
 //!
 //! # One unit
-//! A request takes any free slot by one compare-and-swap. A caller that finds no free slot has read a time after its
-//! now in every slot. The time of a slot only rises, unless the slot is given back. So at the end of the search the
-//! denial is right, unless a slot was given back meanwhile. A request for as many units as there are, or for a charge
-//! into debt, takes each of its units in this way.
+//! A request takes any free slot by one compare-and-swap. A caller that finds no free slot has read in every slot a
+//! time after the caller's `now`. The time of a slot only rises, unless the slot is given back. So if no slot was given
+//! back meanwhile, the denial is still right at the end of the search. A request for as many units as fit, or for a
+//! charge into debt, takes each of its units in this way.
 //!
 //! # Several units
-//! The free slots are counted first, and if they are too few, nothing is written. Then slots are marked one by one, and
-//! only when enough slots are marked, each gets its new time. If too few slots can be marked, or if the slots do not
-//! belong to the caller's key any more, all marks are removed, and each slot holds the same bits as before.
+//! The free slots are counted first, and if they are too few, nothing is written. Then slots are marked one by one.
+//! Only when enough slots are marked, each of them gets its new time. If too few slots can be marked, or if the slots
+//! do not belong to the caller's key any more, all marks are removed, and each slot holds the same bits as before.
 //!
-//! So such a denial writes to slots. This is harmless: a marked slot looks taken to every other request, so it can only
-//! cause denials while the attempt lasts, and no admission. Only the thread that marked a slot writes to it, so the old
-//! time is still there when the mark is removed, and the times of the slot rise as if there had been no attempt. Two
-//! attempts that need each other's slots may both be denied. Nothing is retried, so no thread waits.
+//! So such a denial writes to slots. This is harmless: a marked slot looks taken to every other request, so while the
+//! attempt lasts it can only cause denials and no admission. Only the thread that marked a slot writes to it. So the
+//! old time is still there when the mark is removed, as if there had been no attempt. Two attempts that need each
+//! other's slots may both be denied. Nothing is retried, so no thread waits.
 //!
 //! The marks of an attempt are kept as bits on the stack, in one frame for each row with marks. A frame takes a little
 //! more than 128 bytes, for up to 1024 units.
@@ -74,9 +74,9 @@ pub(crate) fn take(slots: &impl Slots, want: Want) -> Taken {
     }
 }
 
-/// Takes up to `want.units` slots that are free at `want.now_ns`, and returns how many. Each slot then holds the time
-/// that `next` gives for its old time, which is later. Returns `None` if no slot was taken because the slots do not
-/// belong to the caller's key any more.
+/// Takes up to `want.units` slots that are free at `want.now_ns`, and returns how many. The new time of each slot is
+/// the time that `next` returns for the old time; it is later than the old time. Returns `None` if no slot was taken
+/// because the slots do not belong to the caller's key any more.
 pub(crate) fn take_each(slots: &impl Slots, want: Want, next: impl Fn(u64) -> u64) -> Option<u64> {
     if want.now_ns < slots.base_ns() {
         return Some(0);
@@ -84,12 +84,13 @@ pub(crate) fn take_each(slots: &impl Slots, want: Want, next: impl Fn(u64) -> u6
     let (first, offset) = slots.start(want.now_ns);
     match each_in_turn(slots, want, Turn { first, offset, nth: 0 }, next) {
         (0, Taken::Lost) => None,
-        // If the slots went to another key meanwhile, the units before that were confirmed, and stay taken.
+        // If the slots went to another key meanwhile, the units that were taken before stay taken, since they were
+        // confirmed.
         (units, _) => Some(units),
     }
 }
 
-/// The position of a walk over all rows, which may begin at any row and wraps around.
+/// The position in a walk over all rows. The walk may begin at any row, and wraps around.
 #[derive(Clone, Copy)]
 struct Turn {
     first: usize,
@@ -186,14 +187,14 @@ fn take_in_row(
 /// Restores the word that a slot held before the caller took it. If another request has taken the slot since, because
 /// its time had come, there is nothing to restore.
 ///
-/// If the slot holds `mine`, it is right to restore `old`. These bits are either the caller's own or as good. A later
-/// request finds the slot free only at `mine` or later, and writes a later time. So the slot holds `mine` until it is
-/// restored, taken or given back. It may be given back in place of another slot with the same bits, for a unit of the
-/// same instant. The other slot then stands for this unit: slots with equal bits are interchangeable, and the number of
-/// them that are restored or given back is the number that were written. The same is true if this slot was then taken
-/// again for that instant. Only a reset removes a unit without a permit for it. After a reset, a new unit for the very
-/// same instant may be restored in place of a unit from before the reset. The documentation of a reset says the same
-/// about permits from before it.
+/// If the slot holds `mine`, it is right to restore `old`. The bits `mine` are the caller's own, or those of an
+/// equivalent unit. A later request finds the slot free only at `mine` or later, and writes a later time. So the slot
+/// holds `mine` until it is restored, taken or given back. It may be given back in place of another slot with the same
+/// bits, for a unit of the same instant. The other slot then stands for this unit: slots with equal bits are
+/// interchangeable, and as many of them are restored or given back as were written. The same is true if this slot was
+/// then taken again for that instant. Only a reset removes a unit without a permit for it. After a reset, a new unit
+/// for the very same instant may be restored in place of a unit from before the reset. The documentation of a reset
+/// says the same about permits from before it.
 fn put_back(slots: &impl Slots, row: usize, index: usize, mine: u64, old: u64) {
     let slot = &slots.row(row)[index];
     if planted(Fault::ChargeLeftBehind) {
@@ -213,7 +214,7 @@ type Marks = [u64; ROW_MOST / 64];
 
 /// Marks slots row by row, by recursion. On the way back, all marks are ended.
 fn gather(slots: &impl Slots, want: Want, mut turn: Turn, missing: u64) -> Taken {
-    // Enough slots are marked. The marks are valid only if the log still belongs to the caller's key.
+    // Enough slots are marked. The slots count as taken only if the log still belongs to the caller's key.
     if missing == 0 {
         return if slots.confirm() { Taken::All } else { Taken::Lost };
     }
@@ -231,8 +232,8 @@ fn gather(slots: &impl Slots, want: Want, mut turn: Turn, missing: u64) -> Taken
             last = index;
             offset = next_offset(slots, row, index);
         }
-        // On the way back every row ends its marks in the way that the last call decided: all get the new time, or all
-        // get their old time.
+        // On the way back, the marks of every row are ended as the innermost call has decided: all slots get the new
+        // time, or all keep their old time.
         if count > 0 {
             let taken = gather(slots, want, turn, missing - count);
             settle_all(slots.row(row), &marks, (taken == Taken::All).then_some(want.free_ns()));
@@ -267,9 +268,9 @@ fn settle_all(row: &[crate::sync::AtomicU64], marks: &Marks, free_ns: Option<u64
 /// Rewrites up to `units` slots, and returns how many. For the word of a slot, `next` gives the new word, or `None` if
 /// the slot stays as it is.
 ///
-/// A slot is replaced only if it still holds the exact word that was read before the test that the slots belong to the
-/// caller's key. A later owner writes later times than all earlier ones, so no unit of another key is given back. A
-/// mark is left to the thread that made it.
+/// A slot is replaced only if it still holds the exact word that was read. The word was read before the test of the
+/// slots' owner. A later owner writes times that are later than all earlier times, so no unit of another key is given
+/// back. A marked slot is left to the thread that made the mark.
 pub(super) fn rewrite(slots: &impl Slots, units: u64, next: impl Fn(u64) -> Option<u64>) -> u64 {
     let mut done = 0;
     for row in 0..slots.rows() {
@@ -279,8 +280,8 @@ pub(super) fn rewrite(slots: &impl Slots, units: u64, next: impl Fn(u64) -> Opti
                 && let Some(to) = next(word)
                 && slots.is_same()
             {
-                // The upper bound is raised before the slot is written. A closed slot may stay closed for ever, so
-                // there is no instant from which all of the row is free.
+                // The upper bound is raised before the slot is written. A closed slot may never be opened again, so
+                // there is no instant from which all slots of the row are free.
                 if is_closed(to) {
                     slots.raise_high(row, to);
                 }

@@ -13,58 +13,58 @@ use crate::wait::Wait;
 /// else happens.
 ///
 /// L is the limit that the policy names: GCRA's burst, or a window's count. The *horizon* is the time after which no
-/// admitted unit counts any more. It is the time of L (or S) units at the rate for GCRA; W for fixed and segmented
-/// windows, windows of the calendar and sliding logs; and 2W for sliding windows.
+/// admitted unit counts any more. For GCRA it is the time in which L (or S) units drain. It is W for fixed and
+/// segmented windows, windows of the calendar and sliding logs, and 2W for sliding windows.
 ///
 /// * **Soft**, `soft 5%`: the limit is softened to S = floor(L * 105 %). S takes the place of L in the algorithm's test
 ///   and in its bound; the rate does not change. A request that L alone would have denied is admitted with a mark
 ///   ([`Permit::is_over`](crate::Permit::is_over)). The answers `limit` and `remaining` refer to L, and `retry_after`
 ///   refers to S.
 /// * **Counting denials**, `count-denied`: a denied request is charged as if it had been admitted, so that a client
-///   that keeps asking is kept out. The charge is cut so that denials never make one unit wait longer than C, which is
-///   the horizon by default. So a client that pauses for C is always let in again. Under GCRA, TAT = max(TAT,
-///   min(max(TAT, now) + cost, now + L - 1 unit + C)), unless that raises it by less than a [granule](#granules). A
-///   window has no C: its current count grows by the cost and stops at L. (For `sliding-window`, also in its `exact`
-///   form, it stops at 2L, and has an effect in the next window as well.) A sliding log records denied units like
-///   admitted units, and keeps the newest L (or S) units of both, to within a [granule](#granules). Counting denials
-///   never admits more.
+///   that keeps sending requests stays denied. The charge is cut so that because of denials a unit never has to wait
+///   longer than C, which is the horizon by default. So a client that pauses for C is always admitted again. Under
+///   GCRA, TAT = max(TAT, min(max(TAT, now) + cost, now + L - 1 unit + C)), unless that raises it by less than a
+///   [granule](#granules). A window has no C: its current count grows by the cost and stops at L. (Under
+///   `sliding-window` and `sliding-window exact` the count stops at 2L, since it also has an effect in the next
+///   window.) A sliding log records denied units like admitted units, and keeps the newest L (or S) of all these units,
+///   to within a [granule](#granules). With this option no more is ever admitted than without it.
 /// * **Penalty**, `penalty 10m after 3`, for all algorithms but windows of the calendar and `sliding-log`: from the
 ///   third denial in a row on, everything is refused for ten minutes. After that the limit is like a limit that was
 ///   never used. An admission sets the number of denials in a row to 0. Peeks and costs that never fit do not count.
 ///   With `extended` each denial during the penalty moves the end to ten minutes after that denial, if this is later by
-///   a [granule](#granules) or more. A penalty is at least as long as the horizon (and C), so a penalty never admits
-///   what the limit alone would have denied.
+///   a [granule](#granules) or more. A penalty is at least as long as the horizon (plus C, if GCRA counts denials), so
+///   after a penalty nothing is admitted that would be denied without the penalty.
 ///
 /// * **Queue**, `queue 50` and `wait 2s`, for GCRA and sliding logs: `reserve`, `queue` and `acquire` promise a turn to
-///   at most 50 waiting units, and no turn later than in 2 s. A request that would wait longer or behind more units is
-///   denied at once, even if the caller's [`Wait`](crate::Wait) allows more. Every word has room for the whole queue,
-///   even the word of a key. A check never waits, and a queue does not change its answer.
+///   at most 50 waiting units, and no turn later than in 2 s. A request that would have to wait longer, or behind more
+///   units, is denied at once, even if the caller's [`Wait`](crate::Wait) allows more. Every word, even the word of a
+///   key, has room for the whole queue. A check never waits, and a queue does not change its answer.
 ///
 /// * **Debt**, `debt 100x`, for all algorithms but `segmented-window` and `sliding-log`: a
 ///   [`charge`](crate::Entry::charge) that does not fit is remembered up to 100 times the limit, beyond the limit
-///   itself. Without this option the GCRA word of a key remembers one burst beyond the burst, and a window's count
-///   stops at its limit. Under GCRA the debt drains at the rate, which may take long: a debt of 100 times the limit of
-///   1000/h takes 100 hours. The current count of a window may reach 101 times the limit. The debt ends with a fixed
-///   window and with a window of the calendar. In a sliding window it also counts in the next window. If there is no
-///   debt, checks are decided as without this option. A debt takes room in the word of a key: see *how much debt a word
-///   remembers* in the guide. In the spill of a table, where keys share words, a debt is remembered as without this
-///   option.
+///   itself. Without this option, the word of a key under GCRA remembers a debt of one burst beyond the burst, and the
+///   count of a window stops at its limit. Under GCRA the debt drains at the rate of the quota, which may take long:
+///   for 1000/h, a debt of 100 times the limit takes 100 hours. The current count of a window may reach 101 times the
+///   limit. The debt ends when a fixed window or a window of the calendar ends. In a sliding window it also counts in
+///   the next window. A check of a key without a debt is decided as without this option. A debt takes room in the word
+///   of a key: see *how much debt a word remembers* in the guide. In the spill of a table, where keys share words, this
+///   option has no effect on a debt.
 ///
 /// A key of a [`KeyedLimiter`](crate::KeyedLimiter) may be forgotten like any other idle key when its penalty is over
-/// by the table's time. A later request with an older time is then decided as if it came after the penalty. A new key
-/// that is denied only because it comes late has no word in which this denial could be counted.
+/// by the table's time. A later request with an earlier time is then decided as if it came after the penalty. If a new
+/// key is denied only because its request comes late, the denial is not counted, since the key has no word.
 ///
 /// # Granules
-/// A denial that is charged is a write, and in a flood of writes to one word threads wait for each other's cache line.
-/// So a denial is written only if it changes the state by enough:
+/// A denial that is charged is a write, and if many threads write to one word, they contend for its cache line. So a
+/// denial is written only if it changes the state by at least a granule:
 ///
 /// * Under GCRA the granule is a thousandth of C, or the time of one unit if that is shorter. Once the debt is full, at
 ///   most one denial is written in each granule, no matter how many there are. If every denial were charged, the debt
-///   would be higher, but always by less than a granule. The difference does not add up, so a request is admitted less
-///   than a granule earlier. Even so, a client that asks for single units without a pause is kept out, and no more is
-///   ever admitted than without `count-denied`. Under `gcra 10/m burst 5 count-denied 30s` the granule is 30 ms: a
-///   client that asks a million times a second causes 33 writes a second, and one unit then waits for more than 29.97 s
-///   and at most 30 s.
+///   would be higher, but always by less than a granule. The difference does not grow over time, so a request is
+///   admitted less than a granule earlier than if every denial were charged. A client that requests single units
+///   without a pause is still denied all the time, and no more is ever admitted than without `count-denied`. Under
+///   `gcra 10/m burst 5 count-denied 30s` the granule is 30 ms. So a client that sends a million requests a second
+///   causes 33 writes a second. One unit then waits for more than 29.97 s and at most 30 s.
 /// * The end of an extended penalty moves by a thousandth of its length or more, or not at all. So a penalty of ten
 ///   minutes ends more than 9 min 59.4 s after the last denial, and at most ten minutes after it. A penalty that is not
 ///   extended lasts for its whole length.
@@ -76,12 +76,12 @@ use crate::wait::Wait;
 ///
 /// # In all that is built on a limit
 /// * Every verb of [`Limiter`](crate::Limiter) and [`KeyedLimiter`](crate::KeyedLimiter) supports all of these options.
-///   A denied `take_up_to` or `reserve` counts like a denied check, unless a check of that cost could never fit. A
-///   `charge` during a penalty charges nothing, and returns the whole cost. An admission sets the number of denials in
-///   a row to 0, even if it is cancelled later. A refund leaves the number unchanged.
+///   A denied `take_up_to` or `reserve` counts like a denied check, unless its cost could never fit. A `charge` during
+///   a penalty charges nothing, and returns the whole cost. An admission sets the number of denials in a row to 0, even
+///   if it is cancelled later. A refund leaves the number unchanged.
 /// * [`check_all`](crate::check_all): each limit counts its own denials only.
 /// * [`check_or`](crate::Entry::check_or): a request that the other limit admits does not count as denied, is not over
-///   the limit, and does not end denials in a row. During a penalty the other limit is not asked.
+///   the limit, and does not end denials in a row. During a penalty the other limit is not tried.
 /// * [`Lease`](crate::Lease): taking a lease counts as one request, and so does each request that the lease passes on
 ///   to the limiter.
 /// * Snapshots include the number of denials in a row and the penalties, so a restart ends neither.
@@ -93,8 +93,8 @@ use crate::wait::Wait;
 ///   a sketch are shared by keys.
 ///
 /// Peeks and costs that never fit write nothing under any of these options. The end of a penalty is rounded up to the
-/// resolution of the word: ticks for GCRA, and for windows a power of ten nanoseconds, of which a window has at least
-/// 1000 (4096 in the words of a [`KeyedLimiter`](crate::KeyedLimiter)).
+/// resolution of the word. This is a tick for GCRA. For windows it is a power of ten nanoseconds, at most 1/1000 of the
+/// window (1/4096 in a [`KeyedLimiter`](crate::KeyedLimiter)).
 ///
 /// ```
 /// use tollgate::{CountDenied, Percent, Policy};
@@ -122,8 +122,7 @@ pub struct AtLimit {
 }
 
 impl AtLimit {
-    /// True if a check at the limit is denied and nothing else happens. Queues and debts do not matter, since a check
-    /// ignores them.
+    /// True if a check at the limit is only denied. Queues and debts do not matter here, since a check ignores them.
     pub(crate) fn is_plain(&self) -> bool {
         Self { queue: None, ..self.without_debt() } == Self::default()
     }
@@ -150,8 +149,8 @@ impl AtLimit {
     }
 }
 
-/// Refuses all options but a soft limit. It is for stores in which denials and turns do not belong to one key or
-/// caller.
+/// Refuses all options but a soft limit. This is for stores in which a denial or a turn cannot be attributed to one key
+/// or caller.
 pub(crate) fn is_soft_at_most(of: Policy, why: &str, other: &str) -> Result<(), BuildError> {
     let soft = AtLimit { soft: of.at_limit.soft, ..AtLimit::default() };
     if of.at_limit == soft {
@@ -179,9 +178,9 @@ pub enum CountDenied {
     /// Denied requests are not charged: a denial writes nothing.
     #[default]
     No,
-    /// Denied requests are charged until one unit would have to wait for the horizon.
+    /// Denied requests are charged, up to a debt with which one unit has to wait for the horizon.
     Yes,
-    /// Denied requests are charged until one unit would have to wait for this time. GCRA only.
+    /// Denied requests are charged, up to a debt with which one unit has to wait for this time. Only for GCRA.
     UpTo(Duration),
 }
 
@@ -237,8 +236,8 @@ impl Policy {
         self.with(AtLimit { soft: share, ..self.at_limit })
     }
 
-    /// The same policy, but denied requests are charged, too, until one unit would have to wait for `most` (`None`: for
-    /// the horizon). See [`AtLimit`].
+    /// The same policy, but denied requests are also charged, up to a debt with which one unit has to wait for `most`,
+    /// or for the horizon if `most` is `None`. See [`AtLimit`].
     ///
     /// # Errors
     /// Returns an error if `most` is given for a window, or if the policy no longer fits in a word.
@@ -286,8 +285,8 @@ impl Policy {
         self.with(AtLimit { penalty, ..self.at_limit })
     }
 
-    /// The same policy with a queue. It bounds the number of places for requests that wait for their turn, and the time
-    /// of their wait. See [`AtLimit`].
+    /// The same policy with a queue. The queue bounds the number of waiting units, or the time of their wait, or both.
+    /// See [`AtLimit`].
     ///
     /// Each unit beyond the burst takes one place: with a burst of 1 and requests of one unit, one request proceeds at
     /// once and `places` requests wait.
@@ -312,7 +311,7 @@ impl Policy {
         self.with(AtLimit { queue: Some(wait), ..self.at_limit })
     }
 
-    /// The same policy, with a debt of up to `times` its limit beyond the limit. See [`AtLimit`].
+    /// The same policy, with a debt beyond the limit of up to `times` times the limit. See [`AtLimit`].
     ///
     /// # Errors
     /// Returns an error if `times` is 0, if the policy is a segmented window or a sliding log, or if the policy no

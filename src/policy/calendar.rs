@@ -1,5 +1,5 @@
-//! Policies in windows of the calendar. The period of such a quota is the longest window, and its clock has to give the
-//! date.
+//! Policies for windows of the calendar. The period of their quota is the longest window, and the limiter's clock has
+//! to give the date.
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use crate::quota::Quota;
 
 /// The quota of `limit` units in the longest window.
 pub(super) fn calendar_quota(unit: CalendarUnit, limit: u64) -> Result<Quota, PolicyError> {
-    // The period is the longest window, so that a state that is kept for a period is kept for any window.
+    // The period is the longest window, so that a state that is kept for one period is kept long enough for every
+    // window.
     Quota::try_per(limit, Duration::from_nanos(unit.longest_ns()))
 }
 
@@ -30,8 +31,8 @@ impl Policy {
     ///
     /// # Errors
     /// Returns an error if the limit is 0, or is 2^51 (2.25e15) or more in a month, 2^54 or more in a year, or 2^49 or
-    /// more in a week. Beside the count, a word holds the number of the window, up to the last instant of a clock in
-    /// July 2554.
+    /// more in a week. The reason is that the word also contains the number of the window, for every instant up to the
+    /// last instant of a clock, in July 2554.
     ///
     /// ```
     /// use std::time::Duration;

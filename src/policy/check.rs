@@ -8,14 +8,15 @@ use crate::algorithm::softened;
 use crate::error::PolicyError;
 use crate::wait::Wait;
 
-/// A wait without any bound, which is refused for a queue.
+/// A wait without any bound, which a queue cannot have.
 const NO_END: Wait = Wait::at_most(Duration::MAX);
 
 impl Policy {
     /// The same policy with these options for its limit, if they are accepted.
     pub(super) fn with(self, at_limit: AtLimit) -> Result<Self, PolicyError> {
         let policy = Self { at_limit, ..self };
-        // All options are checked again, since they depend on each other: a softer limit needs a longer penalty.
+        // All options are checked again, since they depend on each other. For example, a softer limit needs a longer
+        // penalty.
         check_at_limit(&policy)?;
         policy.check_fits()?;
         Ok(policy)
@@ -39,7 +40,7 @@ fn check_at_limit(policy: &Policy) -> Result<(), PolicyError> {
         // A log has a slot for each unit of the softened limit.
         check_log_size(policy.ceiling())?;
     }
-    // A window counts units, so there is no wait that could be bounded.
+    // The count of a window has no wait that could be bounded.
     if matches!(count_denied, CountDenied::UpTo(_)) && policy.algorithm != Algorithm::Gcra {
         return Err(PolicyError::fixed(
             "a window has no longest wait for denied requests: its count stops at the limit; \
@@ -47,8 +48,7 @@ fn check_at_limit(policy: &Policy) -> Result<(), PolicyError> {
         ));
     }
     if let Some(wait) = queue {
-        // The instant of a turn can be computed from the time of GCRA and from the slots of a log, but not from a
-        // count.
+        // The turn of a request can be computed from GCRA's time and from the slots of a log, but not from a count.
         if policy.algorithm != Algorithm::Gcra && !is_log {
             return Err(PolicyError::fixed(
                 "a window has no queue, since its units come back all at once and have no turns; leave out queue \
@@ -65,8 +65,9 @@ fn check_at_limit(policy: &Policy) -> Result<(), PolicyError> {
     }
     check_debt(policy, debt)?;
     if let Some(Penalty { length, after, .. }) = penalty {
-        // The number of denials in a row would need a word beside the slots. An admission is a compare-and-swap of one
-        // slot, which can neither check that no penalty has begun meanwhile nor set the number to 0 in the same step.
+        // A log would have to store the number of denials in a row in a separate word. An admission is a
+        // compare-and-swap of one slot. In the same step it can neither check that no penalty has begun, nor set that
+        // number to 0.
         if is_log {
             return Err(PolicyError::fixed(
                 "a sliding log takes no penalty: an admission takes a slot, and could not see in the same step that \
@@ -87,7 +88,7 @@ fn check_at_limit(policy: &Policy) -> Result<(), PolicyError> {
                 "a penalty after 0 denials would refuse everything; use at least 1",
             ));
         }
-        // After a shorter penalty, requests would be admitted that the limit alone would deny.
+        // After a shorter penalty, requests would be admitted that would be denied without the penalty.
         let least = least_penalty_ns(policy);
         if length.as_nanos() < least {
             return Err(PolicyError::penalty_too_short(length, duration(least)));
@@ -100,13 +101,14 @@ fn check_at_limit(policy: &Policy) -> Result<(), PolicyError> {
 fn check_debt(policy: &Policy, debt: u32) -> Result<(), PolicyError> {
     match (debt, policy.algorithm) {
         (0, _) => Ok(()),
-        // If the counts of segments are ranked, their sum must be at most the limit. If they are not ranked, each count
-        // would have to be as wide as the debt.
+        // If the counts of the segments are ranked, their sum must be at most the limit, so there is no room for a
+        // debt. If they are not ranked, each count would have to be wide enough for the debt.
         (_, Algorithm::SegmentedWindow { .. }) => Err(PolicyError::fixed(
             "a segmented window remembers no debt: its counts share one limit; leave debt out, or use sliding-window \
                  or gcra",
         )),
-        // A charge to a log takes slots that become free within a window, and there are no further slots.
+        // A charge to a log can only take slots that become free within a window, and there are no other slots for a
+        // debt.
         (_, Algorithm::SlidingLog) => Err(PolicyError::fixed(
             "a sliding log has one slot for each unit of its limit and none for a debt; leave debt out, or use gcra",
         )),
@@ -114,7 +116,7 @@ fn check_debt(policy: &Policy, debt: u32) -> Result<(), PolicyError> {
     }
 }
 
-/// The shortest penalty: the horizon plus the time by which charged denials can extend it.
+/// The length of the shortest accepted penalty: the horizon plus the time by which charged denials can extend it.
 fn least_penalty_ns(policy: &Policy) -> u128 {
     let period_ns = u128::from(policy.quota.period_ns());
     match policy.algorithm {
@@ -124,7 +126,7 @@ fn least_penalty_ns(policy: &Policy) -> u128 {
                 .div_ceil(u128::from(policy.quota.count()));
             match policy.at_limit.count_denied {
                 CountDenied::No => horizon,
-                // With charged denials, a unit may wait for a second horizon behind a full burst.
+                // If denials are charged, a unit may have to wait for a second horizon after a full burst.
                 CountDenied::Yes => horizon.saturating_mul(2),
                 CountDenied::UpTo(wait) => horizon.saturating_add(wait.as_nanos()),
             }

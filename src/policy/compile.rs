@@ -75,12 +75,12 @@ impl Policy {
         let (needs, at_limit) = (self.needs(), &self.at_limit);
         let stop = match self.algorithm {
             _ if at_limit.count_denied == CountDenied::No => None,
-            // GCRA's word is a time, which can go beyond the burst. The count of a window stops at the largest number
-            // of its field, or at the end of the debt.
+            // GCRA's word is a time, so its debt can go beyond the burst. The count of a window stops at the largest
+            // count for denied requests.
             Algorithm::Gcra => needs.denied_ticks(fineness.unit_bits),
             _ => Some(needs.denied_count().into()),
         };
-        // A time needs no such bound, since only the room in the word bounds it.
+        // GCRA needs no such bound, since only the room in the word bounds its debt.
         let is_count = self.algorithm != Algorithm::Gcra;
         Rules {
             any: !at_limit.is_plain(),

@@ -6,8 +6,8 @@ use crate::error::PolicyError;
 use crate::quota::Quota;
 
 impl Policy {
-    /// Refuses a policy whose state does not fit in a word without a key, or whose period is not a window of its
-    /// calendar.
+    /// Refuses a policy whose state does not fit in a word without a key, or a policy for windows of the calendar whose
+    /// period is not the longest such window.
     pub(super) fn check_fits(&self) -> Result<(), PolicyError> {
         check_period(self)?;
         let needs = self.needs();
@@ -23,8 +23,8 @@ fn fitting(policy: &Policy) -> String {
     let owing = |debt| Policy { at_limit: AtLimit { debt, ..policy.at_limit }, ..*policy };
     // The policy would fit without its debt.
     if policy.at_limit.debt > 0 && owing(0).needs().fits() {
-        // A larger debt never needs fewer bits, so the largest debt that fits is found bit by bit, from the highest
-        // bit.
+        // A larger debt never needs fewer bits than a smaller one. So the largest debt that fits can be found bit by
+        // bit, from the highest bit.
         let most = (0..u32::BITS).rev().fold(0, |most, bit| {
             let more = most | 1 << bit;
             if owing(more).needs().fits() { more } else { most }

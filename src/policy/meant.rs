@@ -6,7 +6,7 @@ pub(super) fn meant<'a>(unknown: &str, words: impl Iterator<Item = &'a str>) -> 
     let unknown = &*unknown.to_ascii_lowercase().replace(['_', ' '], "-");
     let near = words.map(|word| (slips(unknown, word), word)).min();
     match near {
-        // A word without a wrong letter is spelt right, but does not belong in this place.
+        // A word without a wrong letter is spelt correctly, but is not allowed in this place.
         Some((slips, word)) if slips * 3 <= word.len() && slips > 0 => {
             format!(" (did you mean {word:?}?)")
         }
@@ -16,13 +16,13 @@ pub(super) fn meant<'a>(unknown: &str, words: impl Iterator<Item = &'a str>) -> 
 
 /// The least number of letters that have to be added, removed or replaced (Levenshtein's distance).
 fn slips(unknown: &str, word: &str) -> usize {
-    // A long text is not compared, since the text may have any length and a misspelt word is short.
+    // A long text is not compared: it may have any length, while a misspelt word is short.
     if unknown.len() > 32 {
         return usize::from(u16::MAX);
     }
     let mut row: Vec<usize> = (0..=word.len()).collect();
     for (line, letter) in unknown.bytes().enumerate() {
-        // Only the previous line of the table is needed. `row` still holds it from this column on.
+        // Only the previous line of the table is needed. From this column on, `row` still contains that line.
         let mut diagonal = line;
         row[0] = line + 1;
         for (column, other) in word.bytes().enumerate() {

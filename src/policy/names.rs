@@ -1,4 +1,4 @@
-//! The names of algorithms, here and in the texts of other projects.
+//! The names of algorithms in this crate and in other projects.
 
 use super::Algorithm;
 use super::meant::meant;
@@ -6,9 +6,9 @@ use super::read::{Words, is_number};
 use crate::algorithm::{CalendarUnit, Rounding, Weekday};
 use crate::error::PolicyError;
 
-/// The algorithms, each with its name and the option after the quota. (For segmented windows this option is a number,
-/// which is not listed.) The entry for months stands for all windows of the calendar. The order is part of snapshots,
-/// so a new name comes last.
+/// The algorithms, each with its name and the option after the quota. (For segmented windows this option is the number
+/// of segments, which is not listed.) The entry for months stands for all windows of the calendar. The order is part of
+/// snapshots, so a new name comes last.
 pub(super) const NAMES: [(Algorithm, &str, &str); 9] = [
     (Algorithm::Gcra, "gcra", ""),
     (Algorithm::FixedWindow, "fixed-window", ""),
@@ -33,7 +33,8 @@ const ALIASES: [(&str, &str); 8] = [
     ("log", "sliding-log"),
 ];
 
-/// Words with several meanings, or for what no algorithm here does. Each has the words to use instead.
+/// Words that have several meanings, and words for what no algorithm here does. Each comes with the words to use
+/// instead.
 const OTHER_WORDS: [(&str, &str); 7] = [
     ("calendar-day", "fixed-window, whose days are those of UTC, as in fixed-window 1000/d"),
     ("sliding", "sliding-window, of two counts, or sliding-log, of each time"),
@@ -98,8 +99,8 @@ fn letters(name: &str) -> impl Iterator<Item = char> {
 pub(super) fn read_name(words: &mut Words<'_>) -> Result<&'static str, PolicyError> {
     let place = words.place();
     words.take();
-    // A further word belongs to the name if the words together are the beginning of a known name. For example, `leaky`
-    // is the beginning of a name, but `leaky bucket soft` is not.
+    // A further word belongs to the name if the words together are the beginning of a known name. For example, `leaky
+    // bucket` is a name, but `leaky bucket soft` is not the beginning of any name.
     let begins = |written: &str, known: &str| {
         let mut known = letters(known);
         letters(written).all(|letter| known.next() == Some(letter))
@@ -119,7 +120,7 @@ pub(super) fn read_name(words: &mut Words<'_>) -> Result<&'static str, PolicyErr
     // The word `or` before the last name in the list is not a name.
     let name = name.or_else(algorithm).filter(|name| *name != "or");
     name.ok_or_else(|| {
-        // The error quotes all words before the quota, since all of them may have been meant as the name.
+        // The error quotes all words before the quota, since the name may consist of all these words.
         while words.take_if(|word| !is_number(word) && word != "/").is_some() {}
         no_algorithm(words.since(place))
     })
@@ -129,7 +130,7 @@ pub(super) fn read_name(words: &mut Words<'_>) -> Result<&'static str, PolicyErr
 fn no_algorithm(name: &str) -> PolicyError {
     // A known word is not misspelt, so `meant` returns nothing for it.
     let meant = meant(name, known_names());
-    // For a word with several meanings the error offers only these, since the whole list would not help.
+    // For a word with several meanings, the error offers only these meanings, since the whole list would not help.
     let other = OTHER_WORDS.iter().find(|(word, _)| letters(word).eq(letters(name)));
     let accepted = other.map_or(ALGORITHMS, |(_, write)| write);
     PolicyError::new(format!("there is no algorithm {name:?}{meant}; use {accepted}"))

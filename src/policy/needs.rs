@@ -3,7 +3,7 @@
 //!
 //! A word is `[time | counts]` ([`Fields`](crate::word::Fields)). Under GCRA the time is in ticks, which are as fine as
 //! the word has room for, and there are no counts. A window counts whole units, so only the start of a window and the
-//! end of a penalty may be fine or coarse.
+//! end of a penalty can be rounded to a finer or coarser quantum.
 
 use super::{Algorithm, AtLimit, CountDenied, Policy};
 use crate::algorithm::{Packing, Rounding, bits_for};
@@ -57,7 +57,7 @@ impl<'a> WordNeeds<'a> {
     /// The layout of the counts in a word without a key: the first packing that fits.
     pub(super) fn unkeyed(self) -> UnkeyedCounts {
         let packing = Packing::SIDE_BY_SIDE;
-        // GCRA's word is a time, with at most the number of denials in a row beside it.
+        // GCRA's word contains only a time, and with a penalty also the number of denials in a row.
         if self.policy.algorithm == Algorithm::Gcra {
             return UnkeyedCounts { bits: self.denial_bits(), packing, end_quantum_ns: 1 };
         }
@@ -89,7 +89,7 @@ impl<'a> WordNeeds<'a> {
 impl WordNeeds<'_> {
     /// The finest ticks for a word without a key: a unit has 2 to this power of ticks, as in
     /// [`Quota::unit_bits`](crate::Quota). With these ticks the word also has room for the number of denials in a row,
-    /// and for the furthest time that this policy can charge. `None` if no ticks fit.
+    /// and for the latest time to which this policy can charge it. `None` if no ticks fit.
     pub(super) fn unit_bits(self) -> Option<u8> {
         if self.policy.at_limit == AtLimit::default() {
             return self.policy.quota.unit_bits();
@@ -98,16 +98,16 @@ impl WordNeeds<'_> {
         (0..=62).rev().find(|&unit_bits| self.tick_bits(unit_bits) + self.denial_bits() <= 64)
     }
 
-    /// The number of bits for the ticks until the latest time or for the ticks ahead of now, whichever are more, plus
-    /// one bit for their sum.
+    /// The number of bits for two numbers: the ticks until the latest time, and the ticks ahead of now. It is enough
+    /// for the larger number, plus one bit for their sum.
     fn tick_bits(self, unit_bits: u8) -> u32 {
         let passed = self.ticks_in(LATEST_NS.into(), unit_bits);
         let most = passed.max(self.ticks_ahead(unit_bits));
         1 + u128::BITS - most.leading_zeros()
     }
 
-    /// The number of ticks in `ns` nanoseconds, rounded down. It saturates far above the largest number that a word can
-    /// hold.
+    /// The number of ticks in `ns` nanoseconds, rounded down. The result saturates far above the largest number that
+    /// fits in a word.
     fn ticks_in(self, ns: u128, unit_bits: u8) -> u128 {
         let quota = self.policy.quota;
         ns.saturating_mul(u128::from(quota.count()) << unit_bits) / u128::from(quota.period_ns())
@@ -130,7 +130,8 @@ impl WordNeeds<'_> {
     pub(crate) fn ticks_ahead(self, unit_bits: u8) -> u128 {
         let burst = u128::from(self.policy.ceiling()) << unit_bits;
         let end = match self.policy.at_limit.penalty {
-            // Two ticks are added, since the length and the times at its two ends are rounded up.
+            // Two ticks are added, since the length of the penalty and the times at its beginning and its end are
+            // rounded.
             Some(penalty) => self.ticks_in(penalty.length.as_nanos(), unit_bits).saturating_add(2),
             None => 0,
         };
@@ -142,7 +143,7 @@ impl WordNeeds<'_> {
         burst.max(self.denied_ticks(unit_bits).unwrap_or(0)).max(end).max(queue).max(debt)
     }
 
-    /// The multiple of the limit that a word can hold: the limit itself plus the debt that the policy allows.
+    /// The largest debt or count as a multiple of the limit: the limit itself plus the debt that the policy allows.
     fn debt_times(self) -> Option<u128> {
         let times = self.policy.at_limit.debt;
         (times > 0).then_some(1 + u128::from(times))
@@ -165,8 +166,8 @@ impl WordNeeds<'_> {
 
     /// The largest count after a charge for a denied request.
     pub(super) fn denied_count(self) -> u64 {
-        // These algorithms weight the previous window by less than 1, so units beyond the limit still have an effect in
-        // the next window.
+        // These algorithms weight the previous window by less than 1, so units beyond the limit have an effect in the
+        // next window.
         let weighs = matches!(
             self.policy.algorithm,
             Algorithm::SlidingWindow { rounding: Rounding::Exact | Rounding::Down }
@@ -196,8 +197,8 @@ impl WordNeeds<'_> {
     pub(crate) fn packings(self) -> impl Iterator<Item = (Packing, u32)> {
         let side_by_side = (Packing::SIDE_BY_SIDE, self.count_bits());
         let narrower = match self.policy.algorithm {
-            // Only rings whose sum is at most the limit can be ranked, and counted denials may raise the sum above the
-            // limit. A ring must also fit in 128 bits to be unpacked.
+            // A ring can be ranked only if its sum is at most the limit, and counted denials may raise the sum above
+            // the limit. A ring must also fit in 128 bits, so that it can be unpacked.
             Algorithm::SegmentedWindow { segments }
                 if self.policy.at_limit.count_denied == CountDenied::No
                     && self.count_bits() < u128::BITS =>
@@ -211,7 +212,8 @@ impl WordNeeds<'_> {
 
     /// The number of bits for the largest time of a word without a key.
     fn time_bits(self) -> u32 {
-        // If instants are rounded up (a start, or the end of a penalty), the largest time is one unit later.
+        // If an instant is rounded up (the start of a window, or the end of a penalty), the largest time is one unit
+        // later.
         let rounds_up = self.policy.algorithm == Algorithm::FixedWindowFromFirst
             || self.policy.at_limit.penalty.is_some();
         let units = self.latest_ns() / self.unit_ns(self.quantum_ns());
@@ -229,7 +231,8 @@ impl WordNeeds<'_> {
         LATEST_NS.saturating_add(self.policy.at_limit.penalty_ns())
     }
 
-    /// The length of the word's unit of time. The end of a penalty is a number of these units plus a part of a unit.
+    /// The length of the word's unit of time. The end of a penalty is stored as a number of these units plus a part of
+    /// a unit.
     pub(crate) fn unit_ns(self, quantum_ns: u64) -> u64 {
         let window_ns = self.policy.quota.period_ns();
         match self.policy.algorithm {
@@ -270,7 +273,8 @@ impl WordNeeds<'_> {
     }
 
     /// The number of bits for a window's counts. `own_bits` are needed for the counts themselves. With a penalty, the
-    /// counts are at least as wide as the end of a penalty within a unit, and the bits for the denials are added.
+    /// counts are also wide enough for the part of a unit at the end of a penalty, and the bits for the number of
+    /// denials are added.
     pub(crate) fn bits_beside_end(self, own_bits: u32, unit_ns: u64, end_quantum_ns: u64) -> u32 {
         if self.policy.at_limit.penalty.is_none() {
             return own_bits;

@@ -9,16 +9,16 @@ use crate::percent::Percent;
 use crate::quota::Quota;
 use crate::wait::Wait;
 
-/// The number of segmented windows. The number of an algorithm is its index in [`NAMES`].
+/// The number that stands for segmented windows. The number of an algorithm is its index in [`NAMES`].
 const SEGMENTED: u64 = 6;
 
-/// The number of all windows of the calendar. It is the index of months, which were the first such windows.
+/// The number that stands for all windows of the calendar. It is the index of months in [`NAMES`].
 const CALENDAR: u64 = 7;
 
-/// The shift of the debt, which is in the bits above the algorithm and its segments.
+/// The position of the debt, above the bits of the algorithm and of its segments or unit.
 const DEBT_SHIFT: u32 = 16;
 
-/// The count of numbers that describe a policy.
+/// How many numbers describe a policy.
 pub(crate) const NUMBERS: usize = 10;
 
 impl Policy {
@@ -48,8 +48,8 @@ impl Policy {
         let (length, after, extended) =
             penalty.map_or_else(Default::default, |it| (it.length, it.after, it.extended));
         let (wait, places) = queue.map_or_else(Default::default, |it| (it.max, it.units));
-        // The whole seconds of a length take a number of their own. Its fraction of a second shares a number with other
-        // small values.
+        // The whole seconds of a length take one number. The rest, in nanoseconds, shares a number with other small
+        // values.
         let nanos =
             |small: u64, duration: Duration| small | u64::from(duration.subsec_nanos()) << 32;
         let small = u64::from(soft.hundredths()) | counts << 16 | u64::from(extended) << 18;
@@ -99,7 +99,7 @@ impl Policy {
             }
             after => policy = policy.penalty(length, after).ok()?,
         }
-        // If only a wait bounds a queue, its number of places is the largest number.
+        // If a queue is bounded only by a wait, its number of places is the largest number.
         if places > 0 {
             let wait =
                 if wait_ns == u64::MAX { Duration::MAX } else { Duration::from_nanos(wait_ns) };

@@ -43,7 +43,7 @@ pub(super) enum RateText {
     Calendar(CalendarUnit, u64),
 }
 
-/// Reads a rate. With windows of the calendar (`asked`), the period may be left out.
+/// Reads a rate. If the algorithm has windows of the calendar (`asked`), the period may be left out.
 pub(super) fn read_rate(
     words: &mut Words<'_>,
     asked: Option<CalendarUnit>,
@@ -95,14 +95,15 @@ pub(super) fn read_rate(
     }
 }
 
-/// A count below one is refused, because no window of the calendar is a whole number of shorter windows.
+/// A fractional count is refused. It cannot become one unit in several windows, because a policy of the calendar has
+/// single weeks, months or years.
 fn of_calendar(unit: CalendarUnit, word: &str, count: Decimal) -> Result<RateText, PolicyError> {
     let count = count.whole().ok_or_else(|| not_whole("count", word))?;
     Ok(RateText::Calendar(unit, count))
 }
 
-/// A fractional count becomes one unit in several periods if it is exactly that. Other fractions are refused, since
-/// they do not say how many units may be admitted at once.
+/// A fractional count is accepted if it is exactly one unit in several periods. Other fractions are refused, since they
+/// do not say how many units may be admitted at once.
 fn of_decimal(word: &str, count: Decimal, period_ns: u64) -> Result<Quota, PolicyError> {
     if let Some(count) = count.whole() {
         return Quota::try_per(count, Duration::from_nanos(period_ns));

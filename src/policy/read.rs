@@ -55,8 +55,8 @@ impl<'a> Words<'a> {
     }
 }
 
-/// True if a word is the known word. Upper and lower case are equal, and so are `-` and `_`, since `GCRA` and
-/// `from_first` can have only one meaning.
+/// True if a word is the known word. Upper and lower case are not distinguished, and neither are `-` and `_`, since
+/// `GCRA` and `from_first` can have only one meaning.
 pub(super) fn is_word(word: &str, known: &str) -> bool {
     let letters =
         word.chars().map(|letter| if letter == '_' { '-' } else { letter.to_ascii_lowercase() });
@@ -68,7 +68,7 @@ pub(super) fn is_number(word: &str) -> bool {
     word.trim_start_matches(['.', '-', '+']).starts_with(|first: char| first.is_ascii_digit())
 }
 
-/// A number with decimals, as a fraction whose denominator `over` is a power of ten: 0.25 is 25 over 100.
+/// A number with decimals, as a fraction. Its denominator `over` is a power of ten: 0.25 is 25 over 100.
 #[derive(Clone, Copy)]
 pub(super) struct Decimal {
     pub(super) digits: u64,
@@ -89,7 +89,7 @@ impl Decimal {
         {
             return Err(not_a_number(what, word));
         }
-        // Three decimals may be meant as thousands, since in many countries a point separates thousands.
+        // A point before three digits is ambiguous, since in many countries a point separates thousands.
         let decimals = decimals.unwrap_or_default();
         if decimals.len() == 3 && whole.bytes().any(|digit| digit != b'0') {
             return Err(of_two_meanings(what, word, whole, decimals));
@@ -107,8 +107,8 @@ impl Decimal {
         Ok((read, behind))
     }
 
-    /// Reads a number that may be in thousands or millions, as in `10k`. Returns the number and the rest of the word,
-    /// for which `is_behind` must return true.
+    /// Reads a number that may be in thousands or millions, as in `10k`. Returns the number and the rest of the word.
+    /// The rest must be empty, or `is_behind` must return true for it.
     pub(super) fn count<'a>(
         what: &str,
         word: &'a str,
@@ -235,7 +235,8 @@ pub(super) fn read_length(what: &str, words: &mut Words<'_>) -> Result<Length, P
             ))
         };
         let ns = match unit(name) {
-            // `d` alone is one day. `ms` alone is refused, since it is more likely a mistake than one millisecond.
+            // `d` alone means one day. `ms` alone is refused, since it is more likely a mistake than a request for one
+            // millisecond.
             Some(PeriodUnit::Ns(ns)) if !(is_bare && ns < SECOND_NS) => ns,
             Some(PeriodUnit::Calendar { unit, .. })
                 if before.is_none() && behind.is_empty() && number.whole() == Some(1) =>

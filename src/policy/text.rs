@@ -46,7 +46,8 @@ impl fmt::Display for Policy {
     }
 }
 
-/// Reads a policy. [The language of policies](crate::guide::policies) has every word, with its values and its default.
+/// Reads a policy. [The language of policies](crate::guide::policies) lists every word, with its values and its
+/// default.
 ///
 /// ```
 /// use tollgate::Policy;
@@ -122,8 +123,8 @@ fn read(text: &str) -> Result<Policy, PolicyError> {
             }
             _ if options.mode.is_none() => options.mode = Some(whole_mode(word, &mut words)),
             _ => {
-                // If two words could be the option for the form, the error is about the first of them, unless that word
-                // is right.
+                // Two words could be the option for the form. The error is about the first of them, unless it is a
+                // valid option.
                 build(name, quota, &options)?;
                 return Err(PolicyError::new(format!("{word:?} is one option too many")));
             }
@@ -132,7 +133,7 @@ fn read(text: &str) -> Result<Policy, PolicyError> {
     at_limit.apply(build(name, quota, &options)?)
 }
 
-/// Takes the option that chooses a form, if it is between the name and the quota.
+/// Takes the option that chooses a form, if this option stands between the name and the quota.
 fn take_mode<'a>(words: &mut Words<'a>) -> Option<&'a str> {
     let mut ahead = *words;
     let word = ahead.take_if(|word| !is_number(word))?;
@@ -142,7 +143,7 @@ fn take_mode<'a>(words: &mut Words<'a>) -> Option<&'a str> {
     Some(mode)
 }
 
-/// The options that choose the form of an algorithm, and those that choose the first day of a week.
+/// The options that choose the form of an algorithm, and the options that choose the first day of a week.
 fn modes() -> impl Iterator<Item = &'static str> {
     MODES.into_iter().chain(FROM_DAYS.map(|(from, _)| from))
 }
@@ -202,7 +203,7 @@ fn build(name: &str, quota: Quota, options: &PolicyOptions<'_>) -> Result<Policy
         ("sliding-window", None | Some("round-down")) => {
             Algorithm::SlidingWindow { rounding: Rounding::Down }
         }
-        // Rounding up gives the same answers as no rounding, since counts are whole numbers.
+        // Rounding the share up gives the same answers as no rounding, since counts are whole numbers.
         ("sliding-window", Some("exact" | "round-up")) => {
             Algorithm::SlidingWindow { rounding: Rounding::Exact }
         }
@@ -270,8 +271,8 @@ fn of_mode(
     }
 }
 
-/// Reads the quota after the name of an algorithm. Also returns the name of the policy, since a month or a year changes
-/// it.
+/// Reads the quota after the name of an algorithm. Also returns the name of the algorithm, which a month or a year in
+/// the quota may change.
 fn read_quota(
     name: &'static str,
     words: &mut Words<'_>,

@@ -60,7 +60,7 @@ impl LimitWords {
                 twice(self.debt.is_some())?;
                 self.debt = Some(read_times(rest.take().unwrap_or_default())?);
             }
-            // These words are part of `penalty`, and there is none before them.
+            // These words belong to `penalty`, which was not read before them.
             "after" | "extended" => {
                 return Err(PolicyError::new(format!(
                     "{word:?} belongs to a penalty, as in penalty 10m after 3 extended"
@@ -79,7 +79,7 @@ impl LimitWords {
         if let Some(most) = self.count_denied {
             policy = policy.count_denied(most)?;
         }
-        // One of the two bounds of a queue is enough. A missing bound is as large as possible.
+        // A queue needs only one of its two bounds. The other bound is then as large as possible.
         if self.places.is_some() || self.wait.is_some() {
             let max = self.wait.unwrap_or(Duration::MAX);
             policy = policy
@@ -88,7 +88,7 @@ impl LimitWords {
         if let Some(times) = self.debt {
             policy = policy.debt(times)?;
         }
-        // The penalty comes last, since its least length depends on the other options.
+        // The penalty is applied last, since its shortest length depends on the other options.
         match self.penalty {
             Some(Penalty { length, after, extended: false }) => policy.penalty(length, after),
             Some(Penalty { length, after, extended: true }) => {

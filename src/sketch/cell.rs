@@ -2,19 +2,19 @@
 //!
 //! # Orderings
 //! A decision of [`Limiter`](crate::Limiter) reads and writes only one word, so `Relaxed` is enough for it. Here a
-//! request charges several words, and the proof in [`super::rows`] needs one fact: of two requests A and B of one key,
-//! at least one finds the other's charge in its deciding cell, which is the cell whose word decides it. Each request
-//! adds its cost to the other's deciding cell before it is decided itself. Suppose that neither found the other's
-//! charge. Then A's decision came before B's add in one cell, B's add before B's decision in B's program, B's decision
-//! before A's add in the other cell, and A's add before A's decision in A's program. This order is a circle. The
-//! orderings make a circle impossible, for two reasons:
+//! request charges several words. The *deciding cell* of a request is the cell whose word decides it. The proof in
+//! [`super::rows`] needs one fact: if A and B are requests of one key, at least one of them finds the other's charge in
+//! its deciding cell. Each request adds its cost to the other's deciding cell before it is decided itself. Suppose that
+//! neither found the other's charge. Then A's decision came before B's add in one cell, and B's decision before A's add
+//! in the other cell. But each request makes its add before its own decision. So this order is a circle. The orderings
+//! make a circle impossible, for two reasons:
 //!
 //! * Every change is a read-modify-write that is `AcqRel`. So a thread that changes a cell has *seen* everything that
-//!   earlier writers of the cell did before their changes, in any cell (every change is such an operation, so the
-//!   release sequence never breaks), and happens-before has no circles. With `Relaxed`, a request's decision could
-//!   become visible before its add to another cell, and both requests would miss each other's charge.
-//! * An add that finds nothing to change only reads. Its load, and the load of a failed CAS, are `Acquire`, so that
-//!   such an add has also seen everything that earlier writers did.
+//!   earlier writers of the cell did before their changes, in any cell. Every change is such an operation, so no
+//!   release sequence is broken, and happens-before has no circles. With `Relaxed`, a request's decision could become
+//!   visible before its add to another cell, and both requests would miss each other's charge.
+//! * An add to a cell that cannot be raised any further only reads the cell. The load of such an add, and the load of a
+//!   failed CAS, are `Acquire`. So the add has also seen everything that earlier writers did.
 //!
 //! The model checker loom does not reorder such changes (see `loom-tests/src/lib.rs`), so this is proved here and not
 //! tested by a model. On x86-64 these orderings cost nothing.
@@ -43,7 +43,7 @@ impl<'a, A: Adds, F: Reads> SketchRequest<'a, A, F> {
         Self { algorithm, fields, now_ns, moment: algorithm.moment(now_ns), cost }
     }
 
-    /// True if the word is counted in the quota of this request.
+    /// True if the word belongs to the quota of this request.
     #[inline(always)]
     pub(super) fn reads(&self, word: Word) -> bool {
         self.fields.reads(word)
@@ -72,7 +72,7 @@ impl<'a, A: Adds, F: Reads> SketchRequest<'a, A, F> {
     }
 }
 
-/// The largest debt that a cell can hold, in ticks. An add stops there.
+/// The largest debt that an add gives to a cell, in ticks.
 pub(super) fn longest_debt(kernel: &Kernel) -> u64 {
     match kernel {
         Kernel::Gcra(gcra) => 2 * gcra.burst_ticks(), // which is below 2^63
@@ -122,13 +122,13 @@ impl SketchCell {
         swapped.map(|_| ()).map_err(Word::from_bits)
     }
 
-    /// Adds the cost, whether or not it fits. Returns `false` if the cell is counted in another quota. Lock-free: a
-    /// thread has to try again only because another thread's charge succeeded.
+    /// Adds the cost, whether or not it fits. Returns `false` if the cell belongs to another quota. Lock-free: a thread
+    /// has to try again only because another thread's charge succeeded.
     #[inline(always)]
     pub(super) fn add<A: Adds, F: Reads>(&self, ask: &SketchRequest<'_, A, F>) -> bool {
         let mut word = self.word();
         loop {
-            // The cell is counted in another quota. The caller then converts the cell to its quota, or uses the newer
+            // The cell belongs to another quota. The caller then converts the cell to its quota, or uses the newer
             // quota.
             if !ask.reads(word) {
                 return false;
@@ -145,8 +145,8 @@ impl SketchCell {
     }
 
     /// Decides on this cell, which held `word` when it was chosen, and charges it if the request is admitted. Returns
-    /// `None` in two cases. If the cell is in a later window now, another cell may have to decide. Or the cell may be
-    /// counted in another quota now.
+    /// `None` in two cases: if the cell is in a later window now, so that another cell may have to decide, and if the
+    /// cell belongs to another quota now.
     #[inline(always)]
     pub(super) fn decide<A: Adds, F: Reads>(
         &self,
@@ -167,7 +167,7 @@ impl SketchCell {
             if !ask.reads(word) {
                 return None;
             }
-            // The cell is in a later window now, so it may no longer have the least load in the earliest window.
+            // The cell is in a later window now, so it may no longer be the cell with the least load.
             if ask.load(word).windows_ahead > chosen && !planted(Fault::TurnedRowDecides) {
                 return None;
             }

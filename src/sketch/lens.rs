@@ -1,15 +1,15 @@
 //! [`Lens`]: reads the words of a sketch for one quota of a keyed table, which uses the sketch for keys without a cell.
 //!
-//! A request comes with two times: its own now, and the time floor of its shard if that is later. The cells are read
-//! and charged at the later time, so that no earlier charge is forgotten. The admission test uses the request's own
-//! now, as for a late key that gets a cell in the table. The proof in [`super::rows`] still holds: a charge from a
-//! later instant is no smaller, an add stops no earlier than two bursts after the request's own now, and the test is
-//! stricter.
+//! A request has two times: its own `now`, and the time floor of its shard if that is later. The cells are read and
+//! charged at the later of the two times, so that no earlier charge is forgotten. The admission test uses the request's
+//! own `now`, as for a late key that gets a cell in the table. The proof in [`super::rows`] still holds: a charge from
+//! a later instant is no smaller, an add stops no earlier than two bursts after the request's own `now`, and the test
+//! is stricter.
 //!
-//! In a table of several quotas each word of the sketch has the index of its quota, like the words of the table. A lens
-//! reads only words of its own quota. If it finds a word of another quota, it returns `None` or false, and the caller
-//! converts the cell ([`Lens::rebased`]) or uses the newer lens. The cost may have been added to other cells before
-//! that, which can only cause denials.
+//! In a table with several quotas, each word of the sketch contains the index of its quota, as the words of the table
+//! do. A lens reads only words of its own quota. If it finds a word of another quota, it returns `None` or false. The
+//! caller then converts the cell ([`Lens::rebased`]) or uses the newer lens. The cost may have been added to other
+//! cells before that, which can only cause denials.
 
 use crate::algorithm::{
     Adds, Change, Decides, Former, Held, Kernel, Load, Moment, Rebased, SURPLUS_BITS_MAX,
@@ -23,7 +23,8 @@ use super::cell::{SketchRequest, longest_debt};
 use super::place::Places;
 use super::rows::Cells;
 
-/// The largest distance by which a time may lie ahead of now without a debt: a window, a quantum, and their rounding.
+/// The largest distance by which a word's time may lie ahead of now without a debt, in its unit of time: a window, a
+/// quantum, and their rounding.
 const SLACK: u64 = 4;
 
 /// A quota, and the layout of a sketch's word for it.
@@ -35,7 +36,7 @@ pub(crate) struct Lens {
     is_shared: bool,
 }
 
-/// The algorithm for a request whose now is `late` behind the time of the cells: see [`Kernel::lateness`].
+/// The algorithm for a request whose `now` is `late` behind the time of the cells: see [`Kernel::lateness`].
 struct Late<'a> {
     kernel: &'a Kernel,
     late: u64,
@@ -53,7 +54,7 @@ impl Decides for Late<'_> {
     }
 
     fn step(&self, held: Held, moment: Moment, _: u64, cost: u64) -> Option<Held> {
-        // The state is seen from the later instant, and the admission test uses the request's own now.
+        // The state is measured from the later instant, and the admission test uses the request's own `now`.
         self.kernel.step(held, moment, self.late, cost)
     }
 }
@@ -69,7 +70,7 @@ impl Adds for Late<'_> {
 }
 
 impl Lens {
-    /// The lens for the only quota of a sketch, whose words have room for its times.
+    /// The lens for a sketch with only one quota, whose times fit in a word.
     pub(crate) fn sole(kernel: Kernel, fields: Fields) -> Self {
         Self::over(kernel, Marked::new(fields, 0, 0, 0), 0)
     }
@@ -115,7 +116,8 @@ impl Lens {
         all.reduce(|best, lens| if lens.merit() > best.merit() { lens } else { best })
     }
 
-    /// The fineness of the word's time and of its surplus: the number of bits of the coarser of the two, at most 8.
+    /// The number of bits for the fineness of the word's time or of its surplus, whichever has fewer bits, but at
+    /// most 8.
     fn merit(&self) -> u32 {
         // As in the table's own words (`keyed/layout/shared.rs`).
         let ticks = if self.kernel.is_gcra() { self.kernel.fineness().ilog2() } else { u32::MAX };
@@ -123,7 +125,7 @@ impl Lens {
     }
 
     /// True if shared words may decide requests under this quota. A word that was converted from another quota keeps
-    /// its charges in both cases.
+    /// its charges even if shared words may not decide.
     pub(crate) fn is_shared(&self) -> bool {
         self.is_shared
     }
@@ -133,7 +135,7 @@ impl Lens {
         longest_debt(&self.kernel)
     }
 
-    /// The state of a word of this quota, seen from `at`.
+    /// The state of a word of this quota, measured from `at`.
     fn held(&self, word: Word, at: Timestamp) -> Held {
         let at_ns = at.as_nanos().min(self.kernel.latest_ns());
         self.words.unpack(word, self.kernel.moment(at_ns))
@@ -144,17 +146,17 @@ impl Lens {
         self.words.pack(Word::UNUSED, Held::IDLE, self.kernel.moment(0))
     }
 
-    /// True if a word is counted in this quota.
+    /// True if a word belongs to this quota.
     pub(crate) fn reads(&self, word: Word) -> bool {
         self.words.reads(word)
     }
 
-    /// The sketch's estimate of the key's state at this instant: the state of its word with the least load.
+    /// The sketch's estimate of the key's state at this instant: the state of the key's word with the least load.
     ///
-    /// The estimate owes no less than a separate word of the key would owe, with all charges whose adds happened before
-    /// this call. So a table that gives the key a cell with this estimate admits no more than if the key had had the
-    /// cell from the start. The estimate may owe more, by the units that other keys have charged to *all* of the key's
-    /// cells.
+    /// Consider a separate word of the key that was charged with everything that was added for the key before this
+    /// call. The estimate owes no less than that word. So a table that gives the key a cell with this estimate admits
+    /// no more than if the key had had the cell from the start. The estimate may owe more, by the units that other keys
+    /// have charged to *all* of the key's cells.
     pub(crate) fn estimate(&self, cells: &Cells, places: &Places, at: Timestamp) -> Option<Held> {
         // With a cost of 0 the request only reads the state.
         let (_, word) =
@@ -163,8 +165,8 @@ impl Lens {
     }
 
     /// The sketch's estimate of the key's surplus: the units that it spent under an earlier quota and that this quota
-    /// does not count. The surplus is read from the word with the least load, which has at least the surplus of a
-    /// separate word. Returns `None` if one of the cells is counted in another quota.
+    /// does not count. The surplus is read from the key's word with the least load, whose surplus is at least that of a
+    /// separate word of the key. Returns `None` if one of the cells belongs to another quota.
     pub(crate) fn surplus(
         &self,
         cells: &Cells,
@@ -184,14 +186,14 @@ impl Lens {
 
     /// Adds the cost of a request that was admitted elsewhere to every cell of the key, without a decision.
     ///
-    /// Every estimate that happens after this call includes the charge, counted from `at`, until it has drained. An add
-    /// never lowers a cell. A cell that already holds two bursts (GCRA) or the limit (windows) stays as it is. The
-    /// bound of the key covers this cost only if the caller has tested the cost against an estimate.
+    /// Every estimate after this call includes what has not drained of the charge. The charge drains from `at` on. An
+    /// add never lowers a cell. A cell that already holds two bursts (GCRA) or the limit (windows) stays as it is. The
+    /// bound of the key holds for this cost only if the caller has tested the cost against an estimate.
     pub(crate) fn add(&self, cells: &Cells, places: &Places, at: Timestamp, cost: u64) -> bool {
         cells.add(&SketchRequest::new(&self.kernel, self.words, at, cost), places)
     }
 
-    /// Decides a request with cells that are read at `at`. The request's own now is `late` behind `at`. If it is
+    /// Decides a request by cells that are read at `at`. The request's own `now` is `late` before `at`. If it is
     /// admitted, every row is charged. Returns the verdict and the state of the deciding cell.
     pub(crate) fn check_late(
         &self,
@@ -223,8 +225,8 @@ impl Lens {
     /// Converts a word of `old` to this quota, which replaced `old` at `changed_ns`.
     ///
     /// A cell owes no less than a separate word of any of its keys. It is converted like a separate word
-    /// ([`Change::rebased_shared`]), so this stays true after the change. An empty cell gets the time of the change, so
-    /// that its word differs from every earlier word with this index.
+    /// ([`Change::rebased_shared`]), so it still owes no less after the change. An empty cell also gets the time of the
+    /// change, so that its new word differs from every earlier word with this index.
     pub(crate) fn rebased(
         &self,
         word: Word,
@@ -354,8 +356,8 @@ mod tests {
 
     #[test]
     fn beside_an_index_ticks_are_as_long_as_they_must_be_and_what_does_not_fit_is_refused() {
-        // The word has 59 bits beside the index. The time at 1,000,000/s until 2100 takes 52 bits, 4 bits divide a unit
-        // into ticks, and 3 bits are for a surplus.
+        // The word has 59 bits beside the index. Counting units at 1,000,000/s until 2100 takes 52 bits, the ticks of a
+        // unit take 4 bits, and a surplus takes 3 bits.
         let Some(Lens { kernel: Kernel::Gcra(gcra), .. }) = fitting("gcra 1000000/s burst 9", 0)
         else {
             panic!("it fits")

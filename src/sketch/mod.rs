@@ -35,23 +35,23 @@ pub use size::SketchSize;
 ///
 /// A key has one cell in each of a few rows, and shares each cell with other keys. A request is admitted if the *least
 /// loaded* of its cells admits it, and is charged to all of them. So other keys can only take units away from a key,
-/// and only if they charge *every* one of its cells. Nothing is allocated, no thread waits for another, and there are
-/// no sweeps: cells drain by themselves.
+/// and only by charging *every* one of its cells. Nothing is allocated, no thread waits for another, and there are no
+/// sweeps: cells drain by themselves.
 ///
 /// # What it guarantees
 /// * No key ever gets more than its quota, no matter what other keys do and in which order times come. The bounds are
-///   those of the policy, as if the key had a [`Limiter`](crate::Limiter) of its own. With several threads this has one
-///   condition under GCRA: all requests of *one key* that are being decided at the same moment ask together for no more
-///   than a burst, *or* their times are no further apart than the time in which a burst comes back. A request comes too
-///   late for a window if all of its key's cells are in later windows, even if requests of other keys moved the cells
-///   there. Such a request counts in the earliest window of these cells.
+///   the same as those of a separate [`Limiter`](crate::Limiter) for the key. With several threads, GCRA needs one
+///   condition for this: the requests of *one key* that are being decided at the same moment cost together no more than
+///   a burst, *or* their times are no further apart than the time in which a burst comes back. A request comes too late
+///   for a window if all of its key's cells are in later windows, even if requests of other keys moved the cells there.
+///   Such a request counts in the earliest window of these cells.
 /// * Memory never grows, and nothing is evicted: no flood resets anyone's limit.
 /// * After a flood ends, a cell stays full for at most the time of two bursts (GCRA), or until its window is over.
 ///
 /// # What it gives up
 /// * A key may be refused although its own quota would admit it, if other keys have filled all of its cells.
-///   [`SketchSize::for_load`] computes the memory for a chosen share of such refusals. Beyond the load for which the
-///   size was computed, the share grows. There is no capacity at which a sketch is full.
+///   [`SketchSize::for_load`] computes the memory for a chosen share of such refusals. If the load is higher than the
+///   load for which the size was computed, the share grows. A sketch has no capacity at which it is full.
 /// * [`remaining`](Decision::remaining), [`retry_after`](crate::Denial::retry_after) and
 ///   [`reset_after`](Decision::reset_after) are those of the least loaded cell, so they include other keys' traffic.
 /// * An admission costs a compare-and-swap per row. If several threads want the last unit of one cell at the same
@@ -63,8 +63,8 @@ pub use size::SketchSize;
 /// # When it is the wrong choice
 /// In most cases a sketch is the wrong choice. A [`KeyedLimiter`](crate::KeyedLimiter) decides exactly, with a tenth of
 /// the memory per live key and one cache line per decision. Use a `KeyedLimiter` when you know roughly how many keys
-/// are live at once, even if they are millions. Use a sketch when that number cannot be known and a new key must not be
-/// refused because a table is full. Examples are limits per source address in front of everything else, and limits
+/// are live at once, even if they are millions. Use a sketch if that number cannot be known, and if a new key must not
+/// be refused because a table is full. Examples are limits per source address in front of everything else, and limits
 /// under attack. A sketch also answers if a key [was seen lately](crate::Entry::is_live). Do not use a sketch where a
 /// customer must get the full quota that was promised.
 ///
@@ -244,7 +244,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
     }
 
     /// Decides a request of `cost` units for `key` now, and charges it if it is admitted. A request of 0 units charges
-    /// nothing. To ask without charging, use [`peek`](crate::Entry::peek).
+    /// nothing. To decide without charging, use [`peek`](crate::Entry::peek).
     ///
     /// ```
     /// use tollgate::{DenialReason, Quota, SketchLimiter, SketchSize};

@@ -1,14 +1,14 @@
 //! Maps a key to its cells, one in each row.
 //!
 //! The key is hashed once. The hasher's state gives two hashes: one at the end of the key, and one after a constant has
-//! been written as well. For each row these two hashes are mixed. A separate hash for each row would read the key once
-//! for each row. Double hashing, `first + row * second` (Kirsch and Mitzenmacher, Less Hashing, Same Performance,
-//! 2006), is cheaper than a mix, but with it two keys that share their cells in two rows share their cells in all rows.
-//! With w cells in a row this happens to about one pair of keys in w^2. In a small sketch this is far more often than
-//! [`SketchSize`](super::SketchSize) promises. A mix of all 128 bits makes the rows independent of each other, except
-//! for one pair of keys in 2^128. This requires that the state of the hasher is as wide, as in aHash and SipHash. Two
-//! keys with equal hashes need not share a cell. Two keys that leave the hasher in the same state share all cells, and
-//! have one limit.
+//! been written as well. For each row these two hashes are mixed. A separate hash for each row would have to read the
+//! key once per row. Double hashing, `first + row * second` (Kirsch and Mitzenmacher, Less Hashing, Same Performance,
+//! 2006), is cheaper than a mix. But with double hashing, two keys that share their cells in two rows share their cells
+//! in all rows. With w cells in a row this happens to about one pair of keys in w^2. In a small sketch this is far more
+//! often than [`SketchSize`](super::SketchSize) promises. A mix of all 128 bits makes the rows independent of each
+//! other, except for one pair of keys in 2^128. This requires that the state of the hasher has at least 128 bits, as in
+//! aHash and SipHash. Two keys that have only one of the two hashes in common need not share a cell. Two keys that
+//! leave the hasher in the same state share all cells, and have one limit.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 
@@ -20,7 +20,7 @@ pub(crate) const ROWS_MAX: usize = 8;
 /// 2^64 divided by the golden ratio: multiples of it differ in all their bits (Knuth, TAOCP 3, 6.4).
 pub(crate) const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The cells of a key. Cells are numbered from 0 through all rows.
+/// The cells of a key. The cells of all rows are numbered from 0, row after row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Places {
     cells: [usize; ROWS_MAX],
@@ -84,7 +84,8 @@ impl<S: BuildHasher> Placer<S> {
     }
 }
 
-/// The two halves of the product are combined, so that every bit of the result depends on every bit of both factors.
+/// Mixes two numbers. The two halves of their product are combined, so that every bit of the result depends on every
+/// bit of both numbers.
 #[expect(clippy::cast_possible_truncation, reason = "the low half is asked for")]
 #[inline(always)]
 pub(crate) fn mix(one: u64, other: u64) -> u64 {

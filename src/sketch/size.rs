@@ -5,15 +5,15 @@
 //! average over time, w the number of cells in a row, and d the number of rows.
 //!
 //! 1. A key is refused wrongly only if other keys have charges in *each* of its cells. A cell without charges of other
-//!    keys decides like a separate limiter for the key.
+//!    keys decides as a separate limiter for the key would.
 //! 2. *How long other keys keep a cell live.* Under GCRA a cell is a queue that drains at the rate of one key, no
-//!    matter how many keys charge it. For a share of the time such a queue is not empty. This share is the work that
-//!    the queue is given per unit of time (utilisation: Kleinrock, Queueing Systems 1, 1975, section 2.1). A key that
-//!    is live for a share `u` of the time brings work `u`, by the same law for a queue of this key alone. So a cell is
-//!    live for at most the *sum* of the shares of the keys in it, which is more than their union: two keys that are
-//!    charged at once drain one after the other. In a window all charges end at the same time, so for windows the share
-//!    is the union, which is no more than the sum. For window policies n is the number of keys seen within a window, or
-//!    within two of them for sliding windows.
+//!    matter how many keys charge it. The share of the time in which such a queue is not empty equals the work that
+//!    arrives per unit of time (utilisation: Kleinrock, Queueing Systems 1, 1975, section 2.1). A key that is live for
+//!    a share `u` of the time brings the work `u`, by the same law for a queue of this key alone. So the share of the
+//!    time for which a cell is live is at most the *sum* of the shares of its keys. This may be more than their union:
+//!    two keys that are charged at the same time drain one after the other. In a window all charges end at the same
+//!    time, so for windows the share is the union, which is at most the sum. For window policies n is the number of
+//!    keys seen within a window, or within two of them for sliding windows.
 //! 3. The sum of the shares of all keys is n, by the definition of n, and a row distributes keys evenly. So the share
 //!    of the time for which other keys keep a given cell live is at most `n / w`, on average over the seeds.
 //! 4. Keys are placed independently in each row, so other keys keep all d cells of a key live with a probability of at
@@ -22,11 +22,11 @@
 //!    counts.)
 //!
 //! So at most 1 key in m is refused wrongly if `w = n * m^(1/d)`. The memory `d * w` is least for w = e * n and ln m
-//! rows, but the minimum is flat: rows with `w = 4n`, in which 1 key in 4 shares a live cell, need 6 % more memory and
-//! 28 % fewer rows, each of which costs a cache line and a compare-and-swap. So d is the least for which `4^d >= m`.
+//! rows, but the minimum is flat. Rows with `w = 4n`, in which 1 key in 4 shares a live cell, need 6 % more memory, but
+//! 28 % fewer rows. Each row costs a cache line and a compare-and-swap. So the least d with `4^d >= m` is used.
 //!
-//! The bound assumes that the load is steady. If n is a mean over quiet and busy hours, the bound holds for neither,
-//! so take the n of the busy hour.
+//! The bound assumes that the load is steady. If n is a mean over quiet and busy hours, the bound holds for neither of
+//! them. So use the n of the busy hours.
 
 use super::place::ROWS_MAX;
 use crate::error::BuildError;

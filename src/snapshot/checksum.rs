@@ -1,12 +1,12 @@
 //! The checksum of a snapshot: CRC-64/XZ.
 //!
 //! The checksum protects a file against accidents: a torn write, a bad sector, a byte that was lost in a transfer. A
-//! CRC of 64 bits detects every accident that changes no more than 64 bits in a row, such as a changed byte. It detects
-//! any other accident with a probability of 1 - 2^-64. A hash would give only this probability, for all accidents. The
-//! checksum is not a signature: a process that can write the file can forge it.
+//! CRC of 64 bits detects every accident that changes bits only within 64 adjacent bits, such as a changed byte. It
+//! detects any other accident with a probability of 1 - 2^-64. A hash would detect every accident only with this
+//! probability. The checksum is not a signature: a process that can write the file can forge it.
 //!
 //! This CRC is defined in the XZ file format (ECMA-182's polynomial, reflected) and has a known value for a known text,
-//! which is tested below. It takes twenty lines, so a dependency would be larger than the code that it would save.
+//! which is tested below. The code has twenty lines, so a dependency would be larger than the code that it would save.
 
 /// The polynomial of ECMA-182, bits reversed.
 const POLYNOMIAL: u64 = 0xC96C_5795_D787_0F42;
@@ -39,8 +39,8 @@ impl Checksum {
 
     pub(super) fn add(&mut self, bytes: &[u8]) {
         for &byte in bytes {
-            // The division goes byte by byte: the lowest byte of the remainder and the next byte are divided
-            // together.
+            // The division proceeds byte by byte. The table is indexed by the lowest byte of the remainder combined
+            // with the next byte.
             self.0 = TABLE[usize::from(self.0.to_le_bytes()[0] ^ byte)] ^ (self.0 >> 8);
         }
     }

@@ -27,7 +27,8 @@ pub enum SnapshotError {
     },
     /// Another thread is changing a quota of this limiter.
     Changing,
-    /// The limiter is a [`Limiter`](crate::Limiter) whose quota may change. A file has only one policy for its word.
+    /// The limiter is a [`Limiter`](crate::Limiter) whose quota may change. A file contains only one policy for its
+    /// word.
     NotFixed,
     /// The limiter is a [`KeyedLimiter`](crate::KeyedLimiter) with own quotas of keys, for which the file has no place.
     OwnQuotas,
@@ -87,8 +88,8 @@ pub enum RestoreError {
     /// headroom.
     Policy(String),
     /// The snapshot does not match this limiter. It may be from another kind of limiter, have another hasher, or have
-    /// times from another origin than the clock's. It may also have been written by another version, or on a machine on
-    /// which keys may have other hashes.
+    /// times with another origin than the clock's. It may also have been written by another version, or on a machine on
+    /// which keys may have different hashes.
     Mismatch(String),
     /// The clock reads less than when the snapshot was taken, so all keys would be denied until the clock has caught
     /// up.
@@ -123,8 +124,8 @@ impl RestoreError {
         ))
     }
 
-    /// The error for another hasher than the snapshot's limiter had. The error does not show the hash of the probe,
-    /// which would reveal something about the seeds.
+    /// The error for a hasher that differs from the hasher of the snapshot's limiter. The error does not contain the
+    /// hash of the probe, which would reveal information about the seeds.
     pub(crate) fn hasher() -> Self {
         Self::Mismatch(
             "the hasher makes something else of the probe than the snapshot's did; \
@@ -133,7 +134,7 @@ impl RestoreError {
         )
     }
 
-    /// The error for a file without seeds, because its limiter was built with a hasher from its owner.
+    /// The error for a file that has no seeds, because the owner of its limiter had given a hasher.
     pub(crate) fn seeds_missing() -> Self {
         Self::Mismatch(
             "the snapshot carries no seeds, because its limiter had a hasher of its own; \

@@ -16,8 +16,8 @@ use crate::word::Word;
 
 impl Limiter {
     /// Writes the state of this limit. Other threads can go on deciding meanwhile. The file holds all charges from
-    /// before this call. If a request is charged meanwhile, the file holds either its whole cost or nothing of it; in a
-    /// sliding log, any part of its units. Units in leases are stored as charged.
+    /// before this call. If a request is charged meanwhile, the file holds either its whole cost or nothing of it; for
+    /// a sliding log it may hold any part of the units. Units in leases are stored as charged.
     ///
     /// The writer is flushed, but not synced to the disk. Write to a new file, sync it, and then rename it over the old
     /// one, so that a whole file exists at every moment.
@@ -54,8 +54,8 @@ impl Limiter {
                 words.extend(saved);
                 (words, of_slots(&log.rule()))
             }
-            // These limiters may have another policy now than the one with which they were built, and a file can only
-            // have that one.
+            // The policy of these limiters may have changed since they were built, and a file can contain only the
+            // policy with which a limiter was built.
             State::Log(_) | State::Changing(_) => return Err(SnapshotError::NotFixed),
         };
         // The clocks are read after the word, and in this order: see the top of `crate::snapshot`.
@@ -74,8 +74,7 @@ impl Limiter {
             seeds: None,
             policy: self.policy.to_string(),
         };
-        // A moved cursor also shows that a slot was taken. A limit that was never charged has only words of 0, and is
-        // not counted as a key.
+        // The words of a limit that was never charged are all 0, and such a limit does not count as a key.
         let keys = usize::from(words.iter().any(|&word| word != 0));
         write(writer, &preamble, words.into_iter())?;
         Ok(SnapshotSummary::of(&preamble, keys))
@@ -111,8 +110,8 @@ impl Limiter {
             reader.close()?;
             return Ok(Self::holding(word, policy, resume(clock, &preamble)?));
         }
-        // The words are collected one by one, so a file that ends too early costs only the memory for the words that it
-        // has.
+        // The words are collected one by one, so that a file that ends too early takes memory only for the words that
+        // it contains.
         let words = (0..words).map(|_| reader.word()).collect::<Result<Vec<_>, _>>()?;
         reader.close()?;
         let slots = words.len() as u64 - 1;
@@ -141,7 +140,7 @@ fn of_word(meter: &Meter) -> Form {
     }
 }
 
-/// A slot is a time of 63 bits. `fineness` holds the number of slots.
+/// The layout of a slot, which is a time of 63 bits. `fineness` is the number of slots.
 fn of_slots(rule: &LogRule) -> Form {
     Form { cells: 1, time_bits: 63, fineness: rule.slots as u64, ..Form::default() }
 }

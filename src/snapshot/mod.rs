@@ -2,23 +2,24 @@
 //!
 //! # What is promised
 //! * **Nothing blocks.** A snapshot only loads words, and other threads go on deciding and writing.
-//! * **Charges meanwhile.** Each word is read once. The charges to a word before that moment are in the file, and later
-//!   charges are not. So the file holds, for every key, all charges from before the call of `snapshot` that have not
-//!   drained. For each request that is charged during the call, it holds either the whole cost or nothing, since a
-//!   decision is one compare-and-swap.
-//! * **A restored limiter admits no more.** It has the words of the file. So for each word it admits what the old
-//!   limiter would have admitted after the word was read. In the worst case, units that were charged after the word was
-//!   read are admitted a second time. To avoid this, take the snapshot after the last request has been decided.
-//! * **Whole or not at all.** A file is refused before anything is built from it if its checksum is wrong, or if it has
-//!   another length, version, policy, layout, pointer width, kind of clock or hasher. The error says which of these
-//!   differs.
+//! * **Charges meanwhile.** Each word is read once. The file contains the charges that were made to a word before that
+//!   moment, and no later charges. So the file holds, for every key, all charges from before the call of `snapshot`
+//!   that have not drained. For each request that is charged during the call, it holds either the whole cost or
+//!   nothing, since a decision is one compare-and-swap.
+//! * **A restored limiter admits no more.** The restored limiter has the words of the file. So with each word it admits
+//!   what the old limiter would have admitted from the moment at which the word was read. In the worst case, units that
+//!   were charged after that moment are admitted a second time. To avoid this, take the snapshot after the last request
+//!   has been decided.
+//! * **Whole or not at all.** Nothing is built from a file with a wrong checksum. The same is true if the length,
+//!   version, policy, layout, pointer width, kind of clock or hasher differs from what is expected. The error says
+//!   which of these differs.
 //!
 //! The comment at the top of `src/keyed/file/snapshot.rs` explains why all this is true for a table, although keys
 //! come, go and move between cells while the table is copied.
 //!
 //! # Time
-//! Words hold times of the limiter's clock and are not changed. The restored *clock* continues from the reading of the
-//! old one.
+//! Words contain times of the limiter's clock, and a restore does not change them. The restored *clock* continues from
+//! the reading of the old clock.
 //!
 //! | clock | reads at the restore |
 //! |---|---|
@@ -26,13 +27,14 @@
 //! | [`Clock::unix`] | the wall clock, but no less than the old reading |
 //! | [`ManualClock`](crate::ManualClock), [`CoarseClock`](crate::CoarseClock) | what it reads; less than the old reading is refused |
 //!
-//! So windows stay on their grid, and charges drain for the time that has passed by the wall clock, and for no longer.
-//! If the wall clock went backward, or is unknown at either end, no time counts as passed, which can only deny. A wall
-//! clock that reads less than 2020 counts as unknown, because it has not been set since the machine was started.
+//! So windows stay aligned as before, and charges drain for the time that has passed by the wall clock, and no longer.
+//! If the wall clock went backward, or if one of its two readings is unknown, no time counts as passed. This can only
+//! cause denials. A reading before 2020 counts as unknown, because such a wall clock has not been set since the machine
+//! was started.
 //!
 //! At the snapshot the words are read first, then the limiter's clock, then the wall clock. At the restore the wall
 //! clock is read first, then the limiter's clock. So no word has a later time than the clock's reading, unless a caller
-//! gave a later time. The time between two readings may be left out, but is never counted twice.
+//! gave a later time. So the time between two of these readings may not be counted, but it is never counted twice.
 
 mod checksum;
 mod error;
@@ -57,7 +59,7 @@ const NUMBER_BYTES: usize = 8;
 /// The offset of the first word, which is after the preamble and its checksum.
 pub(crate) const WORDS_AT: u64 = (PREAMBLE_BYTES + NUMBER_BYTES) as u64;
 
-/// 2020-01-01. A wall clock that reads less has not been set.
+/// 2020-01-01. A wall clock with an earlier reading has not been set.
 const SET_SINCE: Timestamp = Timestamp::from_secs(1_577_836_800);
 
 /// The result of a snapshot.
@@ -132,7 +134,7 @@ impl<R: Read> Reader<R> {
         let mut reader = Self { input, checksum, bytes: 0 };
         let mut bytes = [0; PREAMBLE_BYTES];
         match reader.fill(&mut bytes, WORDS_AT + NUMBER_BYTES as u64) {
-            // If a short file is not a snapshot at all, the error says this, and not that the file is short.
+            // If a short file is not a snapshot at all, the error says so instead of saying that the file is short.
             Err(short @ RestoreError::Damaged(_)) => {
                 let count = bytes.len().min(usize::try_from(reader.bytes).unwrap_or(0));
                 preamble::is_ours(&bytes[..count]).and(Err(short))
@@ -219,12 +221,12 @@ fn passed(saved_ns: u64, wall: SystemTime) -> Duration {
 pub(crate) fn resume(clock: Clock, preamble: &Preamble) -> Result<Clock, RestoreError> {
     let saved = Timestamp::from_nanos(preamble.now_ns);
     let reading = match preamble.origin {
-        // The time that has passed is not added here. That would also be right, but windows would no longer follow the
-        // wall clock.
+        // The time that has passed is not added here: this clock follows the wall clock anyway. Adding the time would
+        // also keep all bounds, but windows would no longer be aligned to the wall clock.
         Origin::Unix => saved,
         Origin::Own | Origin::Told => saved + passed(preamble.wall_ns, SystemTime::now()),
     };
-    // The clock is read again, because `resumed_at` does not put a clock forward that other code uses.
+    // The clock is read again, because `resumed_at` does not put a clock forward if other code uses the clock, too.
     let clock = clock.resumed_at(reading);
     let found = clock.now();
     if found < saved { Err(RestoreError::ClockBehind { found, saved }) } else { Ok(clock) }

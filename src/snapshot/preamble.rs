@@ -29,7 +29,7 @@ pub(crate) enum SnapshotKind {
     Tiers,
 }
 
-/// A value that is one byte in a file. The codes of its values are 1, 2, ...
+/// A type whose values are stored as one byte. The codes of its values are 1, 2, ...
 trait ByteCode: Copy + PartialEq + 'static {
     /// The name of the byte in an error.
     const FIELD: &'static str;
@@ -85,15 +85,15 @@ pub(crate) struct Form {
     pub(crate) count_bits: u8,
     pub(crate) time_bits: u8,
     pub(crate) tag_bits: u8,
-    /// Under GCRA the number of ticks in a unit, for `from-first` windows the nanoseconds in a quantum, and for
-    /// segmented windows the packing of the counts.
+    /// The number of ticks in a unit for GCRA, the nanoseconds in a quantum for `from-first` windows, and the packing
+    /// of the counts for segmented windows.
     pub(crate) fineness: u64,
-    /// The epoch of a table's words, in the algorithm's unit. `back` is the largest distance of a word behind now, in
-    /// the same unit.
+    /// The epoch of a table's words, in the algorithm's unit. `back` is the largest distance by which the time of a
+    /// word lies behind now, in the same unit.
     pub(crate) epoch: u64,
     pub(crate) back: u64,
-    /// The quantum to which the end of a penalty is rounded up within a unit of time, in ns (GCRA: 1); 0 without a
-    /// penalty.
+    /// The quantum, in ns, to which the end of a penalty is rounded up within a unit of time. It is 1 for GCRA, and 0
+    /// without a penalty.
     pub(crate) end_quantum_ns: u64,
 }
 
@@ -132,8 +132,8 @@ impl Preamble {
     pub(super) fn to_bytes(&self) -> [u8; PREAMBLE_BYTES] {
         let mut bytes = [0; PREAMBLE_BYTES];
         let mut rest = &mut bytes[..];
-        // This cannot panic: the fields are those that make up `PREAMBLE_BYTES`. All have a fixed length except the
-        // text, which is last.
+        // This cannot panic: `PREAMBLE_BYTES` is the length of all fields together. All fields have a fixed length
+        // except the text, which is last.
         let mut put = |field: &[u8]| {
             let (head, tail) = std::mem::take(&mut rest).split_at_mut(field.len());
             head.copy_from_slice(field);
@@ -173,7 +173,8 @@ impl Preamble {
         let [fingerprint] = numbers(&mut rest);
         let seeds: [u64; 4] = numbers(&mut rest);
         let text: [u8; POLICY_BYTES] = take(&mut rest);
-        // This comes first: even if all other fields are right, keys may have other hashes there.
+        // This is checked first: on a machine with another pointer width, keys may have other hashes, even if all other
+        // fields are right.
         if pointer_bits != POINTER_BITS {
             return Err(RestoreError::Mismatch(format!(
                 "the snapshot comes from a machine with pointers of {pointer_bits} bits; \
@@ -224,7 +225,8 @@ impl Preamble {
         origin: Origin,
     ) -> Result<(), RestoreError> {
         self.is_of_kind(kind)?;
-        // The policy is compared before the layout, which follows from the policy and says less in an error.
+        // The policy is compared before the layout. The layout follows from the policy, so an error about the policy is
+        // more useful.
         let expected = policy.to_string();
         if self.policy != expected {
             return Err(RestoreError::Policy(format!(
@@ -265,7 +267,7 @@ impl Preamble {
 }
 
 /// Refuses a file if its first bytes are not the magic bytes and the version that this code reads. The file may be
-/// shorter than these.
+/// shorter than these bytes.
 pub(super) fn is_ours(bytes: &[u8]) -> Result<(), RestoreError> {
     let (magic, mut rest) = bytes.split_at(bytes.len().min(MAGIC.len()));
     if !MAGIC.starts_with(magic) {
@@ -290,7 +292,7 @@ pub(crate) fn field(name: &'static str, found: u64, expected: u64) -> Result<(),
     if found == expected { Ok(()) } else { Err(RestoreError::field(name, found, expected)) }
 }
 
-/// Takes the next bytes. They are zeros if there are too few, which the sizes above rule out.
+/// Takes the next bytes. They would be zeros if there were too few bytes, which cannot happen with the sizes above.
 fn take<const N: usize>(rest: &mut &[u8]) -> [u8; N] {
     match rest.split_first_chunk() {
         Some((head, tail)) => {

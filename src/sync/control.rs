@@ -34,7 +34,7 @@ pub(crate) fn planted(fault: Fault) -> bool {
 }
 
 /// Makes weak compare-and-swaps fail spuriously, as hardware may and loom never does. If bit n of the mask is set, the
-/// n-th of the next compare-and-swaps fails.
+/// n-th compare-and-swap after this call fails, counted from 0.
 pub fn fail_spuriously(mask: u32) {
     SPURIOUS.set(mask);
 }
@@ -85,14 +85,15 @@ pub fn use_vacancies(least: usize) {
 
 /// Sets whether the count of claims is kept outside of the headers, where loom does not see it.
 ///
-/// The count orders no other memory, and its values only have to differ. If it is in a header, every load of the header
-/// has more values to explore, all with the same floor. Without it, a model can explore more threads.
+/// The count orders no other memory, and its values only have to differ. If the count is in a header, loom has to
+/// explore more values for every load of the header, all with the same floor. If it is outside, a model can explore
+/// more threads.
 pub fn count_apart(apart: bool) {
     APART.set(apart.then_some(0));
 }
 
 /// Sets whether a thread that opens a claim leaves a trace in the header when it reads its floor. A model whose threads
-/// all stay within one epoch does not need the trace, and has less to explore without it.
+/// all stay within one epoch does not need this trace, and without it the model has fewer states.
 pub fn mark_floors(mark: bool) {
     MARKS.set(mark);
 }

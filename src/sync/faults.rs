@@ -36,7 +36,7 @@ pub enum Fault {
     OwnWordForStrangers,
     /// A cell is taken although its key is still live.
     EvictLive,
-    /// A new key starts at its own now, even if that is below a floor.
+    /// A new key starts at its own `now`, even if that is below a floor.
     FloorLeftOutOfBase,
     /// A new key uses only the floor of the shard in which it is installed.
     OneFloorLeftOut,
@@ -45,13 +45,13 @@ pub enum Fault {
     /// The thread that opens a claim reads the floor without a trace, so that a newer floor may be published that is
     /// later than its word.
     FloorReadUnmarked,
-    /// A late newcomer is tested at the floor instead of its own now.
+    /// A late newcomer is tested at the floor instead of its own `now`.
     LateTestedAtFloor,
     /// The time of a word is computed with a header that was read before the word.
     HeaderOnlyBeforeWords,
     /// Words are loaded without the memory ordering that makes their writer's floor visible.
     RelaxedWords,
-    /// The time of a word is computed with the caller's now instead of the floor.
+    /// The time of a word is computed with the caller's `now` instead of the floor.
     DecodeAgainstNow,
     /// A sweep judges words by an older floor, although they were written under a newer one.
     SweepWithStaleHeader,
@@ -65,11 +65,11 @@ pub enum Fault {
     JumpOverLiveWords,
     /// An install that ends in a denial leaves its claim behind.
     GiveBackForgotten,
-    /// The pairing of shards does not lead back from the second shard to the first.
+    /// The pairing of shards is not symmetric: the second shard of a key is not paired with the first.
     OverlappingShardPairs,
-    /// A striped limit denies if the thread's own stripe denies, without asking the others.
+    /// A striped limit denies if the thread's own stripe denies, without trying the other stripes.
     OwnStripeOnly,
-    /// The surplus is forgotten: units that a lowered quota cannot count.
+    /// The surplus (the units that a lowered quota cannot count) is forgotten.
     SurplusForgotten,
     /// A refund gives back twice what was charged.
     ReturnTwice,
@@ -85,7 +85,7 @@ pub enum Fault {
     UndoWhatChanged,
     /// A log takes slots that another request has marked.
     MarkedSlotTaken,
-    /// A log admits a request for which it has marked fewer slots than it asks for.
+    /// A log admits a request for which it has marked fewer slots than it needs.
     ShortGatherAdmitted,
     /// A denied request does not remove its marks from a log.
     MarksForgotten,
@@ -155,7 +155,7 @@ pub enum Fault {
     SketchChargedInTurn,
     /// An undo restores the word from before the charge, even if other requests have been charged since.
     UndoOverAnother,
-    /// A report of headroom computes the price of earlier loans again.
+    /// A report of headroom computes the price of earlier loans a second time.
     ReportPricesAnew,
     /// Under a policy with a penalty, a denial does not change the number of denials in a row.
     DenialNotCounted,
@@ -167,7 +167,7 @@ pub enum Fault {
     DenialNotWritten,
     /// Numbers of a quota are used as they were read, even if they were being written.
     QuotaReadTorn,
-    /// A changed quota's numbers overwrite the old numbers, whose index words still carry.
+    /// The numbers of a new quota overwrite the old numbers, although words still contain the index of the old quota.
     QuotaWrittenInPlace,
     /// A change of quota forgets what was spent.
     RebaseForgets,
@@ -187,13 +187,13 @@ pub enum Fault {
     FreedUnseen,
     /// A quota's place is used although another quota has taken it.
     PlaceTakenInUse,
-    /// A quota's place is given to other threads before its numbers are written.
+    /// A quota's place is made visible to other threads before the quota's numbers are written.
     PlaceGivenEarly,
     /// A quota is found in a place before any thread can pin that place.
     TakenPlaceFound,
-    /// A request is decided by another quota, which has taken the place of its quota.
+    /// A request is decided by a different quota, which has taken the place of the request's quota.
     VersionUnchecked,
-    /// A permit gives back its units although they have drained at a faster rate since.
+    /// A permit gives back units that have already drained, because the key has moved to a faster quota since.
     PermitOutlivesQuota,
     /// A word is carried over to another quota at a time that was read before the word.
     CarriedBeforeCharge,

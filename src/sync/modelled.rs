@@ -1,6 +1,6 @@
 //! Loom's atomic, or an atomic at which shuttle may switch threads. It can also return its newest value without a step
-//! of the model, fail spuriously on demand, and leave out the comparison of a compare-and-swap if a test plants this
-//! fault.
+//! of the model, and fail spuriously on demand. If a test plants the fault, it leaves out the comparison of a
+//! compare-and-swap.
 
 use std::sync::atomic::AtomicU64 as Plain;
 
@@ -29,7 +29,7 @@ impl AtomicU64 {
         self.newest.load(Relaxed)
     }
 
-    /// The atomic, for the next step. Under shuttle another thread may run before it.
+    /// The atomic for the next step. Under shuttle another thread may run before this step.
     fn step(&self) -> &Engine {
         #[cfg(shuttle)]
         super::switched::step();

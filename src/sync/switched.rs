@@ -1,8 +1,8 @@
 //! The points at which shuttle may run another thread: before each step of an atomic.
 //!
-//! Shuttle's own atomics are not used: they are larger than a word, and they add nothing, since shuttle does not
-//! model memory orderings. Its threads take turns on one thread of the system, so every interleaving is sequentially
-//! consistent.
+//! Shuttle's own atomics are not used. They are larger than a word, and they would add nothing, since shuttle does not
+//! model memory orderings. Shuttle's threads take turns on one thread of the system, so every interleaving is
+//! sequentially consistent.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -15,7 +15,7 @@ thread_local! {
     static WRITES: [Cell<u64>; THREADS] = const { [const { Cell::new(0) }; THREADS] };
 }
 
-/// Sets whether shuttle may run another thread at each step. A world with one thread does not need it.
+/// Sets whether shuttle may run another thread before each step. A world with one thread does not need this.
 pub fn run_in_turns(in_turns: bool) {
     IN_TURNS.set(in_turns);
 }

@@ -146,7 +146,7 @@ fn what_was_used_is_counted_anew_where_windows_differ() {
     assert_eq!(used(&long, rebased(&bucket, &long, debt)), 8);
     let deep = Held { ahead: 40 << 8, ..Held::IDLE };
     assert_eq!(used(&long, rebased(&bucket, &long, deep)), 9);
-    // The debt may be more than the bucket holds.
+    // The debt may be larger than the burst of the bucket.
     let wide = Kernel::FixedWindow(FixedWindow::new(50, 60 * SECOND));
     assert_eq!(used(&wide, rebased(&bucket, &wide, deep)), 40);
 }
@@ -172,7 +172,7 @@ fn admitted(quotas: &[Kernel], steps: &[(u64, usize)]) -> Vec<u64> {
     steps.iter().map(step).collect()
 }
 
-/// Every kind of word whose quota may change. Each kind has three kernels: for 100, for 10 and for 1 in 100 s.
+/// Every kind of word whose quota may change. Each kind has three kernels: for 100, 10 and 1 units in 100 s.
 fn families() -> Vec<[Kernel; 3]> {
     let each = |kernel: &dyn Fn(u64) -> Kernel| [100, 10, 1].map(kernel);
     let windows = 100 * SECOND;
@@ -223,10 +223,11 @@ fn what_is_put_back_within_the_old_window_counts_and_after_it_does_not() {
         admitted(quotas, &steps)[2]
     };
     // Ten units come back in each ten seconds, as if the limit had not been changed. The drained part is rounded down
-    // by a tick, so later results are one unit less.
+    // by one tick, so all results but the first are one unit lower.
     assert_eq!([1_010, 1_020, 1_050, 1_099].map(|at_s| back(&bucket, at_s)), [10, 19, 49, 98]);
     assert_eq!([1_010, 1_099, 1_100].map(|at_s| back(&fixed, at_s)), [0, 0, 100]);
-    // The window began with the first request. Surplus that is added again counts for a whole window from the change.
+    // The window began with the first request. A surplus that is added again counts for a whole window from the change
+    // on.
     assert_eq!([1_010, 1_099, 1_110].map(|at_s| back(&from_first, at_s)), [0, 0, 100]);
     assert_eq!([1_010, 1_099, 1_150, 1_200].map(|at_s| back(&sliding, at_s)), [0, 0, 50, 100]);
     assert_eq!([1_010, 1_099, 1_100].map(|at_s| back(&segmented, at_s)), [0, 0, 100]);

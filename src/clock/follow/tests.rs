@@ -85,7 +85,7 @@ fn a_clock_starts_at_the_wall_clock_and_is_late_by_no_more_than_the_slew_of_an_e
     // The loss is one nanosecond more than R of the time that has passed, since a part of a nanosecond is dropped.
     assert_eq!(machine.ahead(), -(LATE_NS as i64));
     machine.run(1, 0);
-    assert_eq!(machine.ahead(), 0, "the first reading of an epoch asks");
+    assert_eq!(machine.ahead(), 0, "the first reading of an epoch reads the wall clock");
     machine.run(1_024, 0);
     assert_eq!(machine.ahead(), -1);
 }
@@ -102,7 +102,7 @@ fn the_drift_of_the_counter_is_followed_for_days() {
                 assert_eq!(machine.ahead(), 0, "{ppm}");
             }
             // The clock is read in every epoch. Within an epoch it is late by no more than (R + D) P, and it is right
-            // when it asks.
+            // when it reads the wall clock.
             machine.run_read(SECOND_NS, ppm);
             assert_eq!(machine.ahead(), 0, "{ppm}");
             machine.run(EPOCH_NS / 2, ppm);
@@ -204,7 +204,7 @@ fn a_counter_that_begins_anew_is_left_for_the_monotonic_clock() {
     // The machine slept for an hour, and its counter starts again from 0.
     machine.counter.decrement(machine.counter.value());
     machine.set(3_600 * SECOND_NS as i64);
-    // The monotonic clock is now in an epoch in which no thread has asked.
+    // The monotonic clock is now in an epoch in which no thread has read the wall clock.
     machine.run(EPOCH_NS, 0);
     let first = machine.now();
     assert!(first >= before, "it ran backward");

@@ -1,13 +1,14 @@
-//! Makes a table from a snapshot, whole or not at all.
+//! Makes a whole table from a snapshot, or none.
 //!
-//! The preamble of the file is first compared with the policy that the caller gives. Then the shards are read into a
-//! table that grows as they come: a file that claims more shards than it has takes at most a few times its own size in
-//! memory. The limiter is made only if the end of the file, its checksum and every word are right.
+//! The preamble of the file is first compared with the policy that the caller gives. Then the shards are read one by
+//! one into a table that grows with each shard. So a file that claims more shards than it contains takes at most a few
+//! times its own size in memory. The limiter is made only if the end of the file, its checksum and every word are
+//! right.
 //!
 //! A checksum is no signature: a process that may write the file can give a word any state. Hence each word is also
 //! checked. There must be no claims, since no thread would finish them. No live word may lack a tag, and no key may
-//! have two words. Any other word is a valid state of the policy, though perhaps a state that no requests have led to.
-//! The same is true of any word of the spill, and of a [`Limiter`](crate::Limiter)'s word.
+//! have two words. Any other word is a valid state of the policy, even if no requests would have led to it. The same is
+//! true of any word of the spill, and of a [`Limiter`](crate::Limiter)'s word.
 
 use std::hash::{BuildHasher, Hash};
 use std::io::Read;
@@ -35,7 +36,7 @@ use crate::keyed::quotas::book::saved::{read_book, words_of as words_of_book};
 use crate::keyed::table::{Cells, OneQuota, Table};
 use crate::keyed::verbs::build::DESIGN_LOAD;
 
-/// What a file must say to be accepted: the policies and the division of words.
+/// What a file must contain to be accepted: the policies and the division of words.
 pub(in crate::keyed) struct Expected {
     pub(in crate::keyed) shared: Option<Shared>,
     /// The policy of the first tier.
@@ -44,13 +45,13 @@ pub(in crate::keyed) struct Expected {
     pub(in crate::keyed) quotas: Vec<(Policy, Layout)>,
 }
 
-/// What a file must say to be accepted for a limiter with one policy, which never changes.
+/// What a file must contain to be accepted for a limiter with one policy, which never changes.
 pub(in crate::keyed) fn expected_of_one(
     policy: Policy,
     preamble: &Preamble,
     clock: &Clock,
 ) -> Result<Expected, RestoreError> {
-    // This version of the crate plans the layout. A file whose words are divided in another way is refused.
+    // The layout is planned by this version of the crate. A file whose words are divided in another way is refused.
     let (quotas, form) = match LogRule::of(&policy) {
         Some(rule) => (Vec::new(), SavedLogs::new(rule, 0).form()),
         None => {
@@ -62,8 +63,8 @@ pub(in crate::keyed) fn expected_of_one(
     Ok(Expected { shared: None, policy, quotas })
 }
 
-/// Reads a table. The kind and the policy are compared first: if one of them is wrong, an error about it helps more
-/// than an error about a missing hasher.
+/// Reads a table. The kind and the policy are compared first: an error about one of them helps the caller more than an
+/// error about a missing hasher.
 pub(in crate::keyed) fn read<K: Hash + ?Sized, S: BuildHasher>(
     reader: impl Read,
     clock: Clock,
@@ -100,8 +101,8 @@ pub(in crate::keyed) fn read<K: Hash + ?Sized, S: BuildHasher>(
         Some(shared) => {
             // The book is read before the shards, since their words carry its indices.
             let indices = read_book(&mut reader, shared, &expected.quotas)?;
-            // The file has the instant of the last change of a quota. In the restored table, too, no change may come
-            // before that instant.
+            // The file has the instant of the last change of a quota. No change in the restored table may come before
+            // that instant.
             let book = Book::turned(shared, &expected.quotas, &indices, preamble.form.back);
             (shared.division(), Cells::of_book(book))
         }
@@ -123,8 +124,8 @@ pub(in crate::keyed) fn read<K: Hash + ?Sized, S: BuildHasher>(
     // enough to find the other shards of its key.
     let second = |identity| hasher.mix().second(identity, table.shards(), unit());
     is_a_snapshots(&table, second, before)?;
-    // The foreign word in the spill was found before the checksum was checked. Its error is returned only now, because
-    // for a damaged file "damaged" is the better answer.
+    // `foreign` is a word of the spill that is not counted in its tier's quota. It was found before the checksum was
+    // checked, but the error is returned only now: if the file is damaged, the error says so instead.
     if let Some((place, found)) = foreign {
         let words = before.saturating_add(words_of(table.shards())).saturating_add(place as u64);
         let offset = WORDS_AT.saturating_add(8 * words);
@@ -135,7 +136,7 @@ pub(in crate::keyed) fn read<K: Hash + ?Sized, S: BuildHasher>(
     Ok(KeyedLimiter { table, hasher, clock, capacity, policy, seeds, keys: PhantomData })
 }
 
-/// Reads logs, and checks the end of the file and the checksum. Then it refuses logs that no table can have written.
+/// Reads logs, and checks the end of the file and the checksum. Then refuses logs that no table can have written.
 fn read_logs<R: Read>(
     mut reader: Reader<R>,
     rule: LogRule,
@@ -153,7 +154,7 @@ fn read_logs<R: Read>(
         ))
     })?;
     reader.close()?;
-    // In a table of logs a unit is a single shard, so a key has two shards. Hence the 1.
+    // The 1 is the number of shards in a unit, which is a single shard in a table of logs.
     let entries = logs.entries(|identity| mix.second(identity, shards, 1))?;
     let logs = Cells::Logs(LogStore::holding(rule, entries));
     Ok(Table::of(memory, Division::of_logs(), logs))
@@ -168,8 +169,8 @@ fn size_of_table(
     tiers: usize,
 ) -> Result<(usize, usize, bool), RestoreError> {
     let too_large = |_| BuildError::capacity_too_large(usize::MAX);
-    // A file from a machine with wider addresses may name a capacity that does not fit in a `usize` here. It does not
-    // fit in the error either, so the error names the largest `usize`.
+    // A file from a machine with wider addresses may name a capacity that does not fit in a `usize` here. Such a
+    // capacity does not fit in the error either, so the error names the largest `usize`.
     let capacity = usize::try_from(preamble.capacity).map_err(too_large)?;
     let logs = LogRule::of(&policy);
     let shards = Table::shards_for(capacity, logs.map_or(DESIGN_LOAD, |_| LOGS_LOAD))?;
@@ -202,7 +203,8 @@ fn read_shard<R: Read>(reader: &mut Reader<R>) -> Result<Shard, RestoreError> {
 }
 
 impl Table {
-    /// Fills the spill with the words of a file, as [`Spill::fill`] does; `None` if there is no spill.
+    /// Fills the spill with the words of a file, as [`Spill::fill`] does. The outer `None` means that there is no
+    /// spill.
     fn fill_spill<E>(
         &mut self,
         next: impl FnMut() -> Result<u64, E>,

@@ -1,45 +1,44 @@
 //! Copying a table while it is in use.
 //!
-//! # Each word with a floor that it can be read against
-//! A shard is copied in the order in which a key is looked for: header, words, header again. If the floor has moved in
+//! # Each word is copied with a floor that dates it
+//! A shard is copied in the order in which a search reads it: header, words, header again. If the floor has moved in
 //! between, the shard is copied once more. Words are loaded `Acquire` before the second header, so the floor that is
-//! kept is at least as new as the floor of each word's writer. The floor is equal in both headers, so no word was read
-//! under a floor that was replaced meanwhile. Hence each word in the file is in the range of its floor (`layout.rs`),
-//! as it is for every reader. The copy is lock-free: a shard is copied again only if another thread has advanced its
-//! floor.
+//! kept is at least as new as the floor of each word's writer. Both headers have the same floor, so no floor was
+//! replaced while the words were read. Hence each word in the file is in the range that its floor can date
+//! (`layout.rs`). The copy is lock-free: a shard is copied again only if another thread has advanced its floor.
 //!
 //! # A key that is not in the file was idle
 //! Suppose that a charge to key K was made before the call. If the copy reads the word with this charge, or a later
 //! word of K in the same cell, the charge is in the file. Otherwise K's word was removed from the cell before the cell
-//! was read. A word is removed only after a floor under which it is idle was published: call this floor F. The snapshot
-//! sees the write that removed K's word. So when it reads the header afterwards, it reads a floor at or above F. This
-//! floor is in the file. The charge had drained by F, and after a restore an install of K starts at or above the floor
-//! in the file. The same holds for a key that the copy misses because it moved to a cell that had been read already.
-//! Its debt in the old cell has drained by the floor there, and its charges in the new cell came after that cell was
-//! read.
+//! was read. A word is removed only after the publication of a floor under which the word is idle. Call this floor F.
+//! The copy sees the write that removed K's word. So the header that it reads afterwards has a floor at or above F.
+//! That floor is in the file. The charge had drained by F, and after a restore an install of K starts at or above the
+//! floor in the file. The copy also misses a key that moves to a cell which has already been read. That key's debt in
+//! the old cell has drained by the floor there, and its charges in the new cell came after that cell was read.
 //!
 //! # At most one live cell for a key
-//! A key never has two live cells at one moment, but a copy does not show one moment. A key may be read, then
-//! forgotten, and then installed in a cell that is read later. The copy then has two words of the key. The word that
-//! was read *last* is the newer word. To see why, suppose that it were the older word. It would have been forgotten
-//! before the newer word was opened, and a thread that has read the newer word (`Acquire` of its opener's `Release`)
-//! would no longer find it. All charges in the older word had drained by the floor below which it was forgotten, and
-//! the newer word starts at or above that floor. So the older word is left out. To find such pairs, the whole copy must
-//! be in memory before the first byte is written. In return, the copy takes only milliseconds, however slow the writer
-//! is.
+//! A key never has two live cells at one moment, but the cells of a copy were read at different moments. A key may be
+//! read, then forgotten, and then installed in a cell that is read later. The copy then has two words of the key. The
+//! word that was read *last* is the newer word. To see why, suppose that the older word was read last. That word was
+//! forgotten before the newer word was opened. The copy had read the newer word (`Acquire`, which pairs with the
+//! opener's `Release`), so it would no longer have found the older word. All charges in the older word had drained by
+//! the floor below which the key was forgotten, and the newer word starts at or above that floor. So the older word is
+//! left out. To find such pairs, the whole copy must be in memory before the first byte is written. In return, the copy
+//! takes only milliseconds, however slow the writer is.
 //!
 //! # The spill
-//! The words of the spill are copied after those of the shards. Its words and marks only grow, as far as a decision
-//! depends on them. So the copy has every charge that was made in the spill before the call. If a key moves from the
-//! spill to a cell while the table is copied, the file has its debt in the spill, and perhaps also in the cell.
+//! The words of the spill are copied after those of the shards. As far as a decision depends on them, these words and
+//! the marks of the spill only grow. So the copy has every charge that was made in the spill before the call. If a key
+//! moves from the spill to a cell while the table is copied, the file has its debt in the spill, and perhaps also in
+//! the cell.
 //!
 //! # Installs in progress
-//! A claim carries no debt, and its owner does not exist after a restart, so its cell is written as vacant. The install
-//! counter is written, although only claims need nonces. So a table at rest is written bit for bit.
+//! A claim carries no debt, and the thread that made it does not exist after a restart, so its cell is written as
+//! vacant. The install counter is written, although only claims need nonces. So a table at rest is written bit for bit.
 //!
 //! So a restored table is in a state that a table can reach. By the first section, the floor of each shard dates its
-//! words. By the second, a charge is either in its key's word, or had drained by the floor at or above which the key
-//! would start again. By the third, a key has at most one live cell. All other invariants hold as in every table.
+//! words. By the second, a charge is either in its key's word or had drained by the floor at which the key would start
+//! again. By the third, a key has at most one live cell. All other invariants hold as in every table.
 
 use std::hash::{BuildHasher, Hash};
 use std::io::Write;
@@ -89,7 +88,6 @@ impl Layout {
 fn copy(table: &Table, index: usize) -> Copied {
     let shard = table.shard(index);
     loop {
-        // Reads the header, the words, and the header again, as a search for a key does, but for all cells at once.
         let before = shard.header();
         let mut words = [TableWord::VACANT; CELLS];
         for cell in cells() {
@@ -97,7 +95,7 @@ fn copy(table: &Table, index: usize) -> Copied {
             words[cell] = shard.load(cell);
         }
         let header = points::header_behind_copy(shard, before);
-        // No floor was published while the words were read, so each word is in the range of this floor.
+        // No floor was published while the words were read, so this floor dates each word.
         if header.floor() == before.floor() {
             return Copied { header, words };
         }
@@ -118,7 +116,7 @@ fn copy_all(
     // The shards are copied in their order. `twins` relies on this: a shard with a higher number was read later.
     copies.extend((0..table.shards()).map(|index| copy(table, index)));
     for word in copies.iter_mut().flat_map(|copy| &mut copy.words) {
-        // This word is an install in progress, which carries no debt.
+        // This word is a claim, which carries no debt.
         if points::is_left_out(*word) {
             *word = TableWord::VACANT;
         }
@@ -134,7 +132,7 @@ fn copy_all(
 
 /// A copy of the words of the spill, or an empty vector if there is no spill.
 fn copy_spill(table: &Table) -> Result<Vec<u64>, SnapshotError> {
-    // A table without a spill writes no words for it. A restore sees from the length of the file that there is no
+    // A table without a spill writes no words for a spill. A restore sees from the length of the file that there is no
     // spill.
     let (mut words, Some(spill)) = (Vec::new(), table.spill()) else { return Ok(Vec::new()) };
     let refused = |_| SnapshotError::OutOfMemory { bytes: spill.bytes() };
@@ -144,7 +142,7 @@ fn copy_spill(table: &Table) -> Result<Vec<u64>, SnapshotError> {
 }
 
 /// All pairs of live words with the same key. In each pair, the word that was read first comes first. Each word is
-/// given by its shard and cell. A table has no such pair at any moment, and a copy hardly ever has one.
+/// given by its shard and cell. A table never has such a pair, and a copy hardly ever has one.
 pub(in crate::keyed) fn twins(
     table: &Table,
     word: impl Fn(usize, usize) -> TableWord,
@@ -181,27 +179,27 @@ pub(in crate::keyed) fn twins(
 }
 
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
-    /// Writes the state of the table, while other threads go on deciding. The file has all charges of every key that
+    /// Writes the state of the table, while other threads go on deciding. For every key, the file has all charges that
     /// were made before this call and have not drained. If a request is charged during the call, the file has either
     /// its whole cost or nothing of it (for a sliding log, any part of its units). No thread waits, and nothing in the
     /// table changes.
     ///
     /// A limiter that is [restored](crate::KeyedBuilder::restore) from the file admits what this limiter would have
-    /// admitted. In the worst case it also admits a second time the units that were charged to a key after its word had
-    /// been read.
+    /// admitted. In the worst case it admits some units a second time, namely those that were charged to a key after
+    /// this call had read the key's word.
     ///
     /// The file has 336 bytes at the beginning and 8 at the end. In between it has 64 bytes for each shard of seven
-    /// cells, which is about 14 for each key of the capacity. A spill adds an eighth of that, and at least 1 KiB. While
-    /// the file is written, a copy of the table is in memory. The writer is flushed, not synced: write to a new file,
-    /// sync that, and then rename it over the old one, so that there is a complete file at every moment.
+    /// cells, which is about 14 bytes for each key of the capacity. A spill adds an eighth of that, and at least 1 KiB.
+    /// While the file is written, a copy of the table is in memory. The writer is flushed, not synced. Write to a new
+    /// file, sync it, and then rename it over the old file, so that a complete file exists at every moment.
     ///
     /// For a limiter with [tiers](crate::KeyedBuilder::tier) the file has 264 bytes more for each tier. No quota can be
     /// changed while the table is copied. For sliding logs each shard takes 8 bytes, and each of its seven cells takes
     /// 16 bytes and another 8 for each unit of the limit.
     ///
-    /// **The file is a secret.** It carries the seeds of the hasher, unless a hasher was
-    /// [given](crate::KeyedBuilder::hasher), and always a fingerprint of the hasher. A reader of the file can make keys
-    /// that collide, as could a reader of this process's memory. Keep it where only the service can read it.
+    /// **The file is a secret.** It always carries a fingerprint of the hasher. Unless a hasher was
+    /// [given](crate::KeyedBuilder::hasher), it also carries the seeds of the hasher. With the file, as with the memory
+    /// of this process, an attacker can make keys that collide. Keep the file where only the service can read it.
     ///
     /// # Errors
     /// An error is returned if the writer fails, if there is no memory for the copy, if callers may bring their own
@@ -230,7 +228,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
                 return Err(SnapshotError::OwnQuotas);
             }
             Cells::Several { book, .. } => (Form::default(), Some(book)),
-            // The log entries of a table of logs are copied with its cells.
+            // In a table of logs, the entries are copied together with the cells.
             Cells::Logs(store) => {
                 let logs = self.table.logs(store);
                 let (words, saved) = (logs.copied(second)?, SavedLogs::new(logs.rule, shards));
@@ -240,20 +238,21 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
                 return Ok(SnapshotSummary::of(&preamble, keys));
             }
         };
-        // `begin` takes the right to change quotas. While it is held, no quota changes, and every word is counted in a
-        // quota in force.
+        // `begin` takes the right to change quotas. While `changing` holds this right, no quota changes, and every word
+        // is counted in a quota in force.
         let changing = book.map(|book| book.begin().ok_or(SnapshotError::Changing)).transpose()?;
         // Charges from here on need not be in the file.
         let copies = copy_all(&self.table, second)?;
         let quotas = book.map_or_else(Vec::new, |book| words_of_book(book));
         let (kind, form) = match (book, &changing) {
-            // The file has the instant of the last change, because a later change must not come before it.
+            // The file has the instant of the last change, because no change after a restore may come before that
+            // instant.
             (Some(book), Some(changing)) => (Whose::Tiers, form(book, changing.latest_ns())),
             // The table has one quota, which cannot change.
             _ => (Whose::Keyed, of_table),
         };
-        // The spill is copied after the shards, so a key that moves from the spill to a cell meanwhile is found in at
-        // least one of them.
+        // The spill is copied after the shards, so the debt of a key that moves from the spill to a cell meanwhile is
+        // in at least one of the two copies.
         let spill = copy_spill(&self.table)?;
         // The copies of the words and of the quotas agree with each other. From here on a quota may change.
         drop(changing);
@@ -263,13 +262,13 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
             std::iter::once(copy.header.to_bits()).chain(copy.words.map(TableWord::to_bits))
         });
         write(writer, &preamble, quotas.into_iter().chain(words).chain(spill))?;
-        // The summary counts the keys in the copy, which are those in the file. The table may have changed since.
+        // The summary counts the keys in the copy, and so in the file. The table may have changed since.
         let words = copies.iter().flat_map(|copy| &copy.words);
         let keys = words.filter(|&&word| Kind::of(word) == Kind::Live).count();
         Ok(SnapshotSummary::of(&preamble, keys))
     }
 
-    /// The preamble for a file with this number of words. It is made after the words have been copied.
+    /// The preamble for a file with this number of words. The caller has already copied the words.
     fn preamble(&self, kind: Whose, form: Form, words: u64) -> Preamble {
         // The clocks are read after the copy, and in this order: see the head of `crate::snapshot`.
         let now = self.now();
@@ -318,7 +317,7 @@ mod tests {
     }
 
     fn copied(table: &Table, second: impl Fn(Identity) -> usize) -> Vec<(usize, usize, u64)> {
-        let copies = copy_all(table, second).expect("little memory");
+        let copies = copy_all(table, second).expect("enough memory");
         assert!(copies.iter().all(|copy| copy.header.floor() == 7));
         let words =
             |(shard, copy): (usize, &Copied)| copy.words.map(|word| (shard, word.to_bits()));

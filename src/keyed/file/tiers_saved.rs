@@ -1,13 +1,13 @@
 //! Snapshots of a table of several quotas: the file has the quotas, and each word has the index of its quota.
 //!
-//! The words are written as for a table of one quota. Before them comes the *book*: for each tier the index that its
-//! words carry, its policy, and how that policy divides words. The snapshot holds the right to change quotas, so no
-//! thread changes a quota while the table is copied. A change brings every word over to the new quota before it gives
-//! this right back. So no word in the file carries the index of a quota that is not in the file.
+//! The words are written as for a table of one quota. The *book* comes before them. For each tier it has the index that
+//! the tier's words carry, the tier's policy, and how that policy divides words. The snapshot holds the right to change
+//! quotas, so no thread changes a quota while the table is copied. A change of a quota re-bases every word of the old
+//! quota before it gives this right back. So no word in the file carries the index of a quota that is not in the file.
 //!
 //! The caller gives the tiers to a restore, as it would give a single policy. Every tier must be the same as in the
-//! file, and must divide words as the file says. The headroom (policies that a tier may change to) need not be the
-//! snapshot's, but must fit in the file's words.
+//! file, and must divide words in the same way. The headroom (policies that a tier may change to) may differ from that
+//! of the old table, but must fit in the file's words.
 
 use crate::clock::Clock;
 use crate::snapshot::{Preamble, RestoreError, SnapshotKind as Whose, field};
@@ -19,8 +19,8 @@ use crate::keyed::quotas::book::saved::form_of;
 use crate::keyed::verbs::tiers::Tiers;
 
 impl Tiers {
-    /// What the file must say to be accepted for these tiers: the division of words that they share, and the layout of
-    /// each.
+    /// What the file must contain to be accepted for these tiers: the division of words that they share, and the layout
+    /// of each.
     pub(in crate::keyed) fn shared_of(
         &self,
         preamble: &Preamble,
@@ -40,7 +40,8 @@ impl Tiers {
         }
         // The policies are in the book, one for each tier, so the preamble has none.
         field("length of the policy", preamble.policy.len() as u64, 0)?;
-        // The widths come from the file and not from a new plan, since a restore keeps the words as they are.
+        // The widths of the fields come from the file and not from a new plan, since a restore keeps the words as they
+        // are.
         let shared = Shared::of(index_bits_for(tiers), form.tag_bits.into(), form.epoch)
             .ok_or_else(|| RestoreError::layout(form, "with tags of 24 to 32 bits"))?;
         let expected = form_of(shared, tiers, form.back);

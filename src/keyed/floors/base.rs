@@ -18,7 +18,6 @@ pub(in crate::keyed) fn base_ns<const N: usize>(
     {
         fresh.ask.now_ns = fresh.ask.now_ns.max(clock.now().as_nanos());
     }
-    // The key starts at the request's time, unless a floor is later.
     floor_ns.max(fresh.ask.now_ns)
 }
 

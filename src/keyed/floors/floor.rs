@@ -1,19 +1,20 @@
-//! Advancing a shard's time floor. The sweep before it forgets idle keys. Besides, only an install that takes over the
-//! cell of an idle key, and the pass of a change of quota (`lookup/price/all_words.rs`), forget keys.
+//! Advancing a shard's time floor, after a sweep that forgets idle keys. Keys are forgotten in two other places only:
+//! an install may take over the cell of an idle key, and a change of quota passes over all words
+//! (`lookup/price/all_words.rs`).
 //!
 //! The floor F is a promise: *a key that is not in this shard was idle at F*. Every install starts at F or later. So a
-//! key that was forgotten cannot come back with less debt than it had, whichever clocks the forgetting thread and the
-//! installing thread read.
+//! key that was forgotten cannot come back with less debt than it had. It does not matter which clocks were read by the
+//! thread that forgot the key and by the thread that installs it.
 //!
 //! An advance first sweeps under the old floor and then publishes the new one. So when a floor is in force, a whole
-//! sweep under the floor before it has ended.
+//! sweep under the previous floor has ended.
 //!
 //! # How long a word stays
-//! A sweep under F forgets each word that was idle at F - E already, where E is the epoch. A word that became idle
-//! after F - E stays, for its key may come back. Only an install that finds no vacant cell takes an idle word over. So
-//! while the floor is F, each word in the shard was still busy at F - 2E. To see why: the last sweep was under a floor
-//! F' that is F - E or later. It removed every word that was idle at F' - E, which is F - 2E or later. (A floor jumps
-//! over more than E only where no word is left.)
+//! A sweep under F forgets each word that was already idle at F - E, where E is the epoch. A word that became idle
+//! after F - E stays, for its key may come back. Only an install that finds no vacant cell takes over the cell of an
+//! idle word. So while the floor is F, each word in the shard was still busy at F - 2E. To see why: the last sweep was
+//! under a floor F' that is F - E or later. It removed every word that was idle at F' - E, which is F - 2E or later. (A
+//! floor jumps over more than E only where no word is left.)
 
 use crate::keyed::lookup::price::{Settled, is_stale_by, settle};
 use crate::keyed::memory::layout::Kind;
@@ -23,15 +24,15 @@ use crate::keyed::memory::shard::{Header, TableWord, cells};
 use crate::keyed::quotas::book::Quotas;
 use crate::keyed::table::words::Words;
 
-/// Floors trail the clock by at least this, so that threads whose clocks agree never see a floor ahead of their own
-/// time. This affects precision, not safety.
+/// Floors trail the clock by at least this time, so that threads whose clocks agree never see a floor ahead of their
+/// own time. This affects precision, not safety.
 // One granule is enough, since synchronised clocks differ by less than a millisecond.
 pub(in crate::keyed) const LAG_NS: u64 = 1 << GRANULE_BITS;
 
 /// The most rounds of one advance: a few steps past live words, two past idle ones, and some more for rounds that other
 /// threads disturb. After that, the advance leaves the floor to those threads.
-// The longest case is that of several quotas. There a word may need eight epochs for its debt (`layout/shared`), one
-// because it was written an epoch above the floor, and one for which it stays while idle.
+// A table of several quotas needs the most rounds. A word there may stay for ten epochs: eight until its debt has
+// drained (`layout/shared`), one because it may be written an epoch above the floor, and one while it is idle.
 const ROUNDS: usize = if cfg!(loom) { 4 } else { 14 };
 
 impl Words<'_> {
@@ -43,23 +44,24 @@ impl Words<'_> {
         self.advance_while(index, now_ns, |_| true);
     }
 
-    /// Moves a shard's floor up, an epoch at a time, until `now` is near. It goes no further, so that idle words stay
-    /// as long as possible.
+    /// Moves a shard's floor up, an epoch at a time, until `now` is near to it. The floor goes no further, so that idle
+    /// words stay as long as possible.
     #[cold]
     #[inline(never)]
     pub(in crate::keyed) fn follow(&self, index: usize, now_ns: u64) {
         self.advance_while(index, now_ns, |header| !header.is_near(now_ns, self.division.epoch));
     }
 
-    /// The last floor by which a shard is swept when its floor follows `now_ns`. The floors of these sweeps are an
-    /// epoch apart, since words remain. `None` if the floor stays where it is.
+    /// The last floor under which a shard is swept when its floor follows `now_ns`. The floors of these sweeps are an
+    /// epoch apart, since words remain in the shard. `None` if the floor need not move.
     pub(in crate::keyed) fn last_swept(&self, header: Header, now_ns: u64) -> Option<u64> {
         let (granule, epoch) = (now_ns >> GRANULE_BITS, self.division.epoch);
-        // The shard is swept by each floor that is not near `now`. `None` means that `now` is near to this floor or
-        // lies below it, so there is no sweep.
+        // The shard is swept under each floor to which `now` is not near. `None` means that `now` is near to the
+        // present floor or below it, so there is no sweep.
         let beyond = granule.checked_sub(header.floor().checked_add(epoch)? + 1)?;
-        // The floor goes through F, F + E, F + 2E and so on, and the shard is swept by each of them before the next is
-        // published. It stops at the first floor that is near to now, and the shard is not swept by that one.
+        // The floor goes through F, F + E, F + 2E and so on, and the shard is swept under each of these floors before
+        // the next is published. The floor stops as soon as `now` is near to it. Under that last floor there is no
+        // sweep.
         Some(header.floor() + beyond / epoch.max(1) * epoch)
     }
 
@@ -67,8 +69,8 @@ impl Words<'_> {
         let goal = floor_at(now_ns);
         // The rounds are bounded: a thread that is disturbed in all of them goes on with the old floor.
         for _ in 0..ROUNDS {
-            // The sweep and the publication use one reading of the header. The publication fails if the header's floor
-            // or install counter has changed by then.
+            // The sweep and the publication use the same reading of the header. The publication fails if the header's
+            // floor or install counter has changed since.
             let header = self.shard(index).header();
             // The floor is near enough, perhaps because another thread has moved it.
             if goal <= header.floor() || !goes_on(header) {
@@ -76,8 +78,8 @@ impl Words<'_> {
             }
             // A word changed during the sweep, so the sweep proves nothing about the whole shard.
             let Some(live) = points::sweeps(|| self.sweep(index, header)) else { continue };
-            // Words that remain must be readable under the next floor, so it lies at most an epoch ahead. If no word
-            // remains, the floor may jump to the goal.
+            // Words that remain must be readable under the next floor, so that floor lies at most an epoch ahead. If no
+            // word remains, the floor may jump to the goal.
             let furthest = header.floor().saturating_add(self.division.epoch);
             let next = if points::bounds_floor(live) { goal.min(furthest) } else { goal };
             // The publication fails if an install began or another floor was published meanwhile. In both cases the
@@ -89,27 +91,28 @@ impl Words<'_> {
     /// Vacates every claim, and every word that has been idle for an epoch at the floor of `header`. Returns true if
     /// words remain, and `None` if the shard was changed meanwhile.
     ///
-    /// So a claim whose thread died does not stay. An install whose claim is vacated starts again.
+    /// Claims are vacated so that the claim of a dead thread does not stay. If the thread lives, its install starts
+    /// again.
     fn sweep(&self, index: usize, header: Header) -> Option<bool> {
         let shard = self.shard(index);
         let mut live = false;
-        // One floor judges all words of the shard, so the judge is made once.
+        // All words of the shard are judged by one floor, so what depends on the floor is computed once.
         let judged = match self.quotas {
             Quotas::One(layout) => Ok(layout.staleness(header.floor_ns(), header.floor_ns())),
             Quotas::Several(book) => Err(book),
         };
         // Each cell is read once. If an install claims the cell after that, it raises the header's install counter, so
-        // the publication fails. A later charge can only change a word that was kept, and the next floor can still date
-        // it.
+        // the publication fails. A charge after that can only change a word that was kept, and the next floor can date
+        // the charged word, too.
         for cell in cells() {
             let word = shard.load(cell);
             let idle = match points::kind_swept(word) {
                 Kind::Vacant => continue,
-                // A claim carries no debt. Its owner fails to open it, and starts again.
+                // A claim carries no debt. The thread that made it fails to open it, and starts again.
                 Kind::Claim => true,
                 Kind::Live => {
-                    // The header is read after the word: a word that was written under a newer floor must not be judged
-                    // by this one.
+                    // The header is read after the word, since a word that was written under a newer floor must not be
+                    // judged by this floor.
                     if points::header_behind_swept(shard, header).floor() != header.floor() {
                         return None;
                     }
@@ -134,8 +137,9 @@ impl Words<'_> {
         Some(live)
     }
 
-    /// True if a floor that follows `now` forgets a live word. Its key then has no cell and is decided as a new key: it
-    /// may owe something in the spill, or its time may be too early for the floor of another of its shards.
+    /// True if a live word is forgotten when the floor follows `now_ns`. Its key then has no cell and is decided as a
+    /// new key. Such a key may owe something in the spill, or `now_ns` may be before the floor of another shard of the
+    /// key.
     #[cold]
     #[inline(never)]
     pub(in crate::keyed) fn is_forgotten(
@@ -160,13 +164,13 @@ impl Words<'_> {
 
 /// The highest floor that an instant allows, in granules.
 pub(in crate::keyed) fn floor_at(instant_ns: u64) -> u64 {
-    // The result is rounded down, so a floor never lies above the instant it was computed from.
+    // The result is rounded down, so a floor never lies above the instant from which it was computed.
     instant_ns.saturating_sub(LAG_NS) >> GRANULE_BITS
 }
 
 /// The first instant that allows a floor at or above `instant_ns`: the inverse of [`floor_at`].
 pub(in crate::keyed) fn first_instant_of_floor(instant_ns: u64) -> u64 {
-    // The instant is rounded up to a whole granule, and the lag is added. From the result on, `floor_at` is no lower
-    // than `instant_ns`.
+    // The instant is rounded up to a whole granule, and the lag is added. From the result on, `floor_at` gives a floor
+    // at or above `instant_ns`.
     instant_ns.div_ceil(1 << GRANULE_BITS).saturating_mul(1 << GRANULE_BITS).saturating_add(LAG_NS)
 }

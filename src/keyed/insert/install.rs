@@ -1,21 +1,26 @@
 //! Giving a key its cell: claim, fence, verify, open.
 //!
-//! At every moment at most one live cell carries a key. To see why, suppose that A opened cell a for a key, and that B
-//! opened cell b for it later, while a was still live. Each claim word stood unchanged from its claim to its opening,
-//! and its owner's scan lies in between. B's scan read a before A opened it: otherwise B would have seen a live word of
-//! its key and given up. If A's scan read b after B's claim, A saw a claim of its key at b. If b is the lower cell, A
-//! would not have opened a. If b is the higher cell, A would have vacated that claim, and B's opening would have
-//! failed. If A's scan read b before B's claim, then A's claim stood before B's scan, so B saw a claim of its key at a.
-//! If a is the lower cell, B would have given b up. If a is the higher cell, B would have vacated that claim, and A's
-//! opening would have failed. "Saw" is true on weak memory because of the fence that each thread puts between its own
-//! claim and its scan. A thread may scan twice, both times after its fence. The first scan counts the words that have
-//! the tag. If it counts one word, and the thread's claim still stands, that word is the claim. Otherwise a second scan
-//! judges each word. "Scan" above means a thread's last scan. Both threads scan the same cells, and agree which cell is
-//! the lower one, because keys with equal tags share both units or neither (see `hash`).
+//! At every moment at most one live cell carries a key. To see why, suppose that thread A opened cell a for a key.
+//! Later, while a was still live, thread B opened cell b for the same key. Each thread made its claim, then scanned the
+//! key's cells, and then opened the claim, which had stood unchanged until then. B's scan read a before A opened it:
+//! otherwise B would have seen a live word of its key and given up. There are two cases, and both are impossible:
+//!
+//! * A's scan read b after B's claim. Then A saw B's claim. If b is the lower cell, A would not have opened a. If b is
+//!   the higher cell, A would have vacated B's claim, and B's opening would have failed.
+//! * A's scan read b before B's claim. Then A's claim stood before B's scan, so B saw A's claim. If a is the lower
+//!   cell, B would have given b up. If a is the higher cell, B would have vacated A's claim, and A's opening would have
+//!   failed.
+//!
+//! "Saw" is true on weak memory because each thread puts a fence between its claim and its scan. A thread may scan
+//! twice, both times after its fence. The first scan counts the words that have the tag. If it counts one word, and the
+//! thread's claim still stands, that word is the claim. Otherwise a second scan judges each word. "Scan" in the proof
+//! means a thread's last scan. Both threads scan the same cells, because keys with equal tags share both units or
+//! neither (see `hash`). They agree which of two cells is the lower one, because the order of cells is the same for all
+//! threads.
 //!
 //! No thread waits: after [`ROUNDS`] lost rounds or [`ADVANCES`] advances the new key is decided in the spill, as if
 //! there were no cell for it. Without a spill the request is denied and counted as contended. A key that gets a cell
-//! keeps there the debt it has in the spill: see `spill.rs`.
+//! still owes there what it owes in the spill: see `spill.rs`.
 
 mod answer;
 mod open;
@@ -37,23 +42,25 @@ use crate::keyed::table::words::Key;
 
 use round::Round;
 
-/// The most rounds that an install may lose. It loses a round to another install, a sweep, a charge of the idle key, a
-/// charge of the same key in the spill, or a change of its quota. Three lost rounds in a row are rare.
+/// The most rounds that an install may lose. It loses a round to another install, a sweep, a charge of the idle key
+/// whose cell it wants, a charge of its own key in the spill, or a change of quota. Three lost rounds in a row are
+/// rare.
 const ROUNDS: usize = 8;
 
-/// The number of rounds that start at once. Later rounds spin a little first, so that two threads get out of lockstep.
+/// The number of rounds that start without a pause. A later round spins a little first, so that two threads get out of
+/// lockstep.
 const EAGER_ROUNDS: usize = 3;
 
-/// How often an install advances floors before it gives up. It may have to advance the floor of its cell's shard, so
-/// that now is near to it or a cell becomes free. If it loses the cell, it may have to advance another shard's floor,
-/// too. If other threads disturb it, it may have to repeat an advance.
+/// The most floor advances of one install. An advance may be needed to bring a shard's floor near to now, or to free a
+/// cell. If the install then loses the cell, another shard's floor may have to advance, too. An advance that other
+/// threads disturb may have to be repeated.
 const ADVANCES: usize = if cfg!(loom) { 4 } else { 8 };
 
 /// The error of a survey: another thread changed a shard while it was being read.
 struct Disturbed;
 
 impl Key<'_> {
-    /// Decides a request whose key the caller has just found in none of its shards.
+    /// Decides a request after the caller has looked in all shards of the key and has not found the key.
     #[cold]
     #[inline(never)]
     pub(in crate::keyed) fn install(&self, fresh: &mut Fresh<'_>) -> Decision {
@@ -87,7 +94,7 @@ impl Key<'_> {
             };
             match round {
                 Round::Decided(decision) => return decision,
-                // A claim was not won or not kept, or the survey was disturbed. (`open` never answers `Verified`.)
+                // The claim failed or was vacated, or the survey was disturbed. (`open` never returns `Verified`.)
                 Round::Verified(_) | Round::Lost => lost += 1,
                 // The request's time is more than an epoch above this shard's floor, so no word can be written at that
                 // time yet.
@@ -95,8 +102,8 @@ impl Key<'_> {
                     self.words.follow(index, fresh.ask.now_ns);
                     advances += 1;
                 }
-                // At a later floor, a key becomes idle and frees its cell, or the new key's start comes near to the
-                // floor.
+                // At a later floor, another key is idle and its cell can be taken, or the start of the new key is near
+                // to the floor.
                 Round::Advance(index) => {
                     self.words.advance(index, fresh.ask.now_ns);
                     advances += 1;
@@ -107,8 +114,8 @@ impl Key<'_> {
                 return decision;
             }
         }
-        // All rounds or advances are used up, because other threads were faster in each. Without a spill the key is
-        // denied and counted.
+        // All rounds or advances are used up, because other threads were in the way each time. Without a spill the key
+        // is denied and counted.
         self.decide_in_spill(fresh).unwrap_or_else(|| {
             self.words.tallies.contended(self.home());
             self.no_cell(fresh.ask.now_ns.saturating_add(LAG_NS), fresh)
@@ -124,12 +131,13 @@ impl Key<'_> {
         if ask.cost > 1 && never(self.words.quota_of(ask.quota, &mut None).layout) {
             return Round::Decided(self.newcomer(fresh));
         }
-        // A charge first lets a floor follow, which may forget this very key, and then looks for a cell in all of its
-        // shards. A question changes nothing, but is answered as if the floor had followed.
+        // A request that charges first lets a floor follow its time, which may forget this very key. It then looks for
+        // a cell in all shards of the key. A request that does not charge changes nothing, but is answered as if the
+        // floor had followed.
         let forgotten = if ask.charge { None } else { self.forgotten_in(ask) };
-        // `vacancy` is only for the first round: if the claim was lost to another claim of the key, whose thread has
-        // stalled, only reading every word finds that claim. It is also not for a question about a key that would be
-        // forgotten, since the cells that the sweep would leave must then be known.
+        // `vacancy` does not look at claims, so it is used only in the first round. Another claim of the key may belong
+        // to a thread that has stalled, and only a survey of every word finds such a claim. If the key would be
+        // forgotten, `vacancy` is not used at all, since the answer depends on the cells that the sweep would leave.
         let is_first = lost == 0 && forgotten.is_none();
         let vacancy = if is_first { vacancy(self, ask) } else { None };
         let choice = match vacancy {
@@ -142,15 +150,17 @@ impl Key<'_> {
             },
         };
         match choice {
-            // Every cell of the key's shards holds a claim, or a key that is not idle at any floor that now allows.
+            // Each cell of the key's shards has a claim, or the word of a key that is not idle at any floor that the
+            // request's time allows.
             None => Round::Decided(self.without_cell(fresh)),
-            // A question writes nothing, not even a floor. It gets the answer that a charge would get with its claim.
+            // A request that does not charge writes nothing, not even a floor. It gets the answer that a charging
+            // request would get after its claim.
             Some(
                 Choice::Follow(index)
                 | Choice::Advance(index)
                 | Choice::Claim(Seen { shard: index, .. }),
             ) if !fresh.ask.charge => Round::Decided(self.question(index, fresh)),
-            // A floor that moves changes what the shards offer, so the cell is chosen anew after it.
+            // When a floor has moved, the shards may offer other cells, so the cell is chosen anew.
             Some(Choice::Follow(index)) => Round::Follow(index),
             Some(Choice::Advance(index)) => Round::Advance(index),
             Some(Choice::Claim(victim)) => self.claim_and_verify(victim),
@@ -159,7 +169,7 @@ impl Key<'_> {
 
     /// Reads all words of the key's shards, and chooses among the cells that they offer.
     fn offered(&self, ask: &Ask, forgotten: Option<usize>) -> Result<Option<Choice>, Disturbed> {
-        // All shards are read before the first is judged, so that the readings are of nearly one moment.
+        // All shards are read before the first is judged, so that all words are read at nearly the same moment.
         let mut readings = [Reading::NONE; 2 * UNIT];
         let mut offers = [Offer::NONE; 2 * UNIT];
         let mut count = 0;
@@ -170,10 +180,12 @@ impl Key<'_> {
             }
             count += 1;
         }
-        // The copies are judged, and no word is loaded again. So the later CAS claims exactly the word that was judged.
+        // The copies are judged, and no word is loaded again. So the CAS of the claim expects exactly the word that was
+        // judged.
         for (reading, offer) in readings[..count].iter().zip(&mut offers) {
             let follows = forgotten == Some(reading.shard);
-            // The key has a word here by now, or a word's quota was changed: the caller searches again.
+            // `None` means that the key has a word here by now, or that a word's quota was changed. The caller searches
+            // again.
             *offer = survey(&self.words, reading, self.tag(), ask, follows).ok_or(Disturbed)?;
         }
         Ok(choose(&offers[..count]))
@@ -196,9 +208,9 @@ mod tests {
         let policy = "gcra 1/s burst 10".parse().expect("a policy");
         let layout = Layout::plan(&policy).expect("a layout");
         let table = Table::new(layout, 1, 1).expect("a table");
-        let Ok(words) = table.words() else { panic!("logs") };
-        // The other shard's floor lies a little more than an epoch above the key's own floor, and now lies a little
-        // less than an epoch above it.
+        let Ok(words) = table.words() else { panic!("a table of logs") };
+        // The floor of shard 1 lies a little more than an epoch above the floor of shard 0. The request's time lies a
+        // little less than an epoch above the floor of shard 0.
         let ahead = 1 + layout.division.epoch + 5;
         words.advance(1, (ahead << GRANULE_BITS) + LAG_NS);
         let now_ns = (1 + layout.division.epoch - 3) << GRANULE_BITS;

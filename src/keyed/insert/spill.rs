@@ -1,67 +1,69 @@
-//! How keys that have no cell are decided in a [`Spill`], and how they get a cell without losing what they owe.
+//! How requests of keys without a cell are decided in a [`Spill`], and how such a key gets a cell and keeps its debt.
 //!
-//! The spill is a sketch ([`crate::sketch`]). It forgets no key's charge, however many keys it holds, but the more keys
-//! it holds, the more requests it denies wrongly. A key's cells in the sketch follow from its tag and its units, so two
-//! keys that share a word in the table also share their cells in the sketch.
+//! The spill is a sketch ([`crate::sketch`]). It never forgets a charge, but the more keys it holds, the more requests
+//! it denies wrongly. A key's cells in the sketch follow from its tag and its shards, so two keys that share a word in
+//! the table also share their cells in the sketch.
 //!
 //! # Between the spill and the table nothing is lost
-//! A *spiller* is a thread that decides a key without a cell, an *installer* is a thread that gives the key a cell:
+//! A *spiller* is a thread that decides a request of a key without a cell. An *installer* is a thread that gives the
+//! key a cell:
 //!
 //! ```text
 //! spiller                                      installer
-//! reads the floors, decides from now or        claims a cell
-//!   the later floor, charges the sketch        fence
-//! marks how long that will matter              verifies (see `install`)
-//! fence                                        reads the floors, the mark, and if that lies
-//! looks at all of its shards again:              ahead: what the sketch says the key owes
-//!   its word      -> is decided there          decides from there
-//!   its claim     -> vacates it                opens its claim
-//!   a later floor -> is decided anew
+//! reads the floors; decides as of now or of    claims a cell
+//!   a later floor; charges the sketch          fence
+//! marks how long the charge will matter        verifies (see `install`)
+//! fence                                        reads the floors and the mark; if the mark
+//! looks at all shards of the key again:          is later: reads the debt in the sketch
+//!   the key's word  -> is decided there        decides with that debt
+//!   the key's claim -> vacates it              opens its claim
+//!   a later floor   -> is decided anew
 //! ```
 //!
-//! Let X be a request that the spill admits, and let I be an install of the same key that opens cell c.
+//! Let X be a spiller whose request the spill admits, and let Y be an installer of the same key that opens cell c.
 //!
-//! *I claimed c after X looked at c for the last time.* If X vacated a claim there, I's claim is a later
-//! read-modify-write of the same cell. So it synchronises with X's write, and I sees X's charge. If X only read c, it
-//! read a word older than I's claim. X's fence lies before X's reading of c, and I's fence lies after I's claim. So X's
-//! fence comes first in the order of fences, and I sees after its fence what X did before X's fence: the mark and the
-//! charge.
+//! *Y claimed c after X's last look at c.* If X vacated a claim in c, Y's claim is a later read-modify-write of the
+//! same cell. So Y's claim synchronises with X's write, and Y sees X's charge. If X only read c, the word that X read
+//! is older than Y's claim. X's fence comes before X's read of c, and Y's fence comes after Y's claim. So X's fence is
+//! the first of the two in the order of fences. After its own fence, Y sees what X wrote before X's fence: the mark and
+//! the charge.
 //!
-//! *I claimed c before X's last look, and X read the claim.* X vacates the claim, so I does not open it.
+//! *Y claimed c before X's last look at c, and X read the claim.* X vacates the claim, so Y does not open it.
 //!
-//! *I claimed c before X's last look, and X read a word that came after the claim.* If this is the key's live word, X
-//! is decided there, and its charge in the sketch was not needed. If it is a word that came later still, the key was
-//! forgotten in between, below a floor. X sees that floor when it reads the headers next, because it has seen a word
-//! that was written after it. If X's base is not below that floor, everything that the key was charged in c had drained
-//! by then. If X's base is below that floor, X is decided anew from the floor.
+//! *Y claimed c before X's last look at c, and X read a word that came after the claim.* If this is the key's live
+//! word, X's request is decided there, and the charge in the sketch was not needed. If this is a later word, the key
+//! was forgotten in between, below some floor. X sees that floor when it next reads the headers, because X has seen a
+//! word that was written after the floor. If X's base is at or above that floor, all charges of the key in c had
+//! drained by X's base. If X's base is below that floor, X's request is decided anew from the floor.
 //!
-//! So each charge of the key is in the word that decides its next request, or has drained. For charges in a cell the
-//! floor guarantees this (`floor.rs`), for charges in the spill the estimate does. A key that has a live cell when its
-//! decision becomes final is always decided in that cell. The installer must claim its cell before it reads the sketch.
-//! Otherwise X could charge after that reading and look at the cell before the claim, and neither would see the other.
+//! So each charge of the key is in the word that decides the key's next request, or has drained. The floor guarantees
+//! this for charges in a cell (`floor.rs`), and the estimate from the sketch guarantees it for charges in the spill. If
+//! the key has a live cell when a decision becomes final, the decision was made in that cell. The installer must claim
+//! its cell before it reads the sketch. Otherwise X could charge after Y has read the sketch, and look at c before Y
+//! claims it. Then neither would see the other.
 //!
-//! # How long it matters
-//! Each mark belongs to a group of shards. It is the instant after which no charge of their keys in the spill matters
-//! any more, and it only grows. Under a single quota it is written after the charge. Under several quotas it is written
-//! before the charge, since the key's debt after the charge is not known in advance. Both orders are sound, because
-//! charge and mark come before the spiller's fence. A key whose base is at the mark or later owes nothing in the spill,
-//! so the sketch is not read for it. A table that has not been full lately never reads the sketch. Marks are absolute
-//! times in memory of their own, one for 64 shards. In the headers they would have few bits, and would have to be
-//! rewritten each time that a floor moves.
+//! # How long a charge matters
+//! Each group of 64 shards has a mark. The mark is the instant after which no charge of the group's keys in the spill
+//! matters any more, and it only grows. Under a single quota the mark is written after the charge. Under several quotas
+//! the mark is written before the charge, since the key's debt after the charge is not known in advance. Both orders
+//! are sound, because charge and mark come before the spiller's fence. A key whose base is at the mark or later owes
+//! nothing in the spill, so the sketch is not read for it. A table that has not been full lately never reads the
+//! sketch. Marks are absolute times in memory of their own. In the headers of shards they would have few bits, and
+//! would have to be rewritten each time that a floor moves.
 //!
 //! # Several quotas
-//! In a table of several quotas, or of one quota that changes, all of this holds in each tier. The keys of a tier have
+//! In a table of several quotas, or of one quota that changes, all of this holds for each tier. The keys of a tier have
 //! their own hashes, and their own cells of the sketch. Spiller and installer read their tier's quota before they read
 //! the sketch (`book.rs`). The head of `settle.rs` says how the sketch's words are converted after a change of the
 //! quota.
 //!
 //! # What it costs
 //! * A spilled request may leave its cost in the sketch although it was denied or decided in a cell. This can happen
-//!   once for each time that it is decided anew. That cost drains, and can only deny.
-//! * Nothing here can be undone or refunded: see [`crate::sketch`].
+//!   each time that the request is decided anew. The cost drains, and can only lead to denials.
+//! * A charge in the spill can be neither undone nor refunded: see [`crate::sketch`].
 //! * No thread waits. A spiller that is disturbed [`ROUNDS`] times is denied.
-//! * A reservation is admitted only if it can be used at once, as under windows. A charge into debt is remembered up to
-//!   twice the burst, or a little less if several threads charge the key at the same time.
+//! * A reservation is admitted only if it can be used at once, as under a policy of windows. A charge that goes into
+//!   debt is remembered up to twice the burst, or a little less if several threads charge the key at the same time.
 
 use crate::algorithm::{Answers, Change, Decides, Figures, Held, Kernel};
 use crate::decision::{Decision, View};
@@ -83,7 +85,7 @@ use crate::keyed::overflow::store::{Asked, Spill, SpillTold};
 // This is as many rounds as an install has. Three disturbances in a row are rare.
 const ROUNDS: usize = 8;
 
-/// The result of a spiller's second look at its shards.
+/// The result of a spiller's second look at the shards of its key.
 enum Again {
     /// The key still has no cell, so the spill's decision stands.
     Stands,
@@ -112,11 +114,12 @@ impl Key<'_> {
             let at_ns = base_ns(self.headers(), fresh);
             // `None` means that the words of the sketch have no room for this quota, so the table denies.
             let (lens, layout, _) = spill.lens(self.words.quotas, &places)?;
-            // The sketch cannot express a later time than `latest_ns`, so a charge made after it would never drain.
+            // The sketch cannot express a later time than `latest_ns`, so a charge that is made after that instant
+            // would never drain.
             if at_ns > lens.kernel.latest_ns() {
                 return None;
             }
-            // Cells that several keys share cannot enforce this quota's limit, so the table denies.
+            // If cells that several keys share cannot enforce this quota's limit, the table denies.
             if !lens.is_shared() {
                 return None;
             }
@@ -127,7 +130,7 @@ impl Key<'_> {
             // only after a charge.
             let charged = told.verdict == Verdict::Allowed && told.cost > 0;
             loop {
-                // A question or a denial charges nothing, so the look only has to find that the key has no cell.
+                // If nothing was charged, this look only has to find that the key still has no cell.
                 let again =
                     points::look_again(Again::Stands, || self.look_again(at_ns, charged, fresh));
                 match again {
@@ -151,15 +154,15 @@ impl Key<'_> {
         }
     }
 
-    /// Looks whether the key has got a cell, or is about to get one, since the spill decided it at `at_ns`.
+    /// Checks whether the key has got a cell, or is about to get one, since the spill decided its request at `at_ns`.
     fn look_again(&self, at_ns: u64, charged: bool, fresh: &mut Fresh<'_>) -> Again {
         // SeqCst, because spiller and installer need a total order. A spiller charges, passes this fence, and looks for
         // claims. An installer claims, passes its fence, and reads the debt. So at least one of them sees the other.
         if charged {
             points::fence_after_charge();
         }
-        // The shards are looked at after the fence. A claim that is not seen here comes later, from a thread that reads
-        // the charge after a fence of its own.
+        // The shards are looked at after the fence. If a claim is not seen here, it is made later, by a thread that
+        // reads the charge after a fence of its own.
         for index in self.shards() {
             let shard = self.words.shard(index);
             for cell in cells() {
@@ -170,7 +173,7 @@ impl Key<'_> {
                     // `None` means that the word was forgotten or replaced meanwhile.
                     return hit.map_or(Again::Disturbed, Again::Decided);
                 }
-                // An install that may have read the sketch before this charge must not open.
+                // An install that may have read the sketch before this charge must not open its claim.
                 let is_rival = charged && self.words.division.is_claim_of(word, self.tag());
                 if points::vacates_rival(is_rival) && !shard.replace(cell, word, TableWord::VACANT)
                 {
@@ -180,8 +183,8 @@ impl Key<'_> {
             }
         }
         // The floors are read after the words: a thread that no longer sees the key's word sees the floor below which
-        // the key was forgotten. Since `at_ns`, the key may have had a cell with charges that had drained by that
-        // floor, but not by `at_ns`.
+        // the key was forgotten. Meanwhile the key may have had a cell with charges that had drained by that floor, but
+        // not by `at_ns`.
         let passed = |header: Header| header.floor_ns() > at_ns;
         let is_passed = charged && self.headers().into_iter().any(passed);
         // If the request is decided anew, the sketch keeps the first charge and gets a second one, which can only deny
@@ -211,12 +214,11 @@ impl Key<'_> {
         } else {
             // At the end of the wait the key may get a cell, whose ticks are coarser than the sketch's.
             let carried = own.carried(held, kernel, at_ns);
-            // The wait ends at the later of the two instants, so that the request then fits in a cell and in the
-            // sketch.
+            // The wait ends when the request fits both in a cell and in the sketch.
             own.ready_ns(carried, at_ns, cost).max(kernel.ready_ns(held, at_ns, cost))
         };
-        // All answers are computed now, even if the caller never asks for them, because the sketch's cells may change
-        // before it does.
+        // All answers are computed now, even if the caller never reads them, because the sketch's cells may change
+        // later.
         let answers = Answers {
             limit,
             remaining: kernel.remaining(held, kernel.moment(at_ns), late),
@@ -237,7 +239,7 @@ impl Key<'_> {
         soft_bp: u16,
         fresh: &Fresh<'_>,
     ) -> Decision {
-        // A question is no decision of a request, and is not counted.
+        // A request that does not charge is not counted.
         self.words.tallies.spilled(self.home(), u64::from(fresh.ask.charge));
         // The decision carries the answers as numbers, not a word from which they are computed later.
         let (figures, now_ns) = (Figures::Known(answers), fresh.ask.now_ns);
@@ -279,10 +281,10 @@ impl Key<'_> {
         Some(self.tell_spilled(Verdict::Denied, answers, cost, layout.rules.soft_bp, fresh))
     }
 
-    /// The debt in the spill of a key that gets a cell of this quota at `at_ns`, seen from that instant. It is zero if
-    /// no charge in the spill can still matter. A request that charges may call this only with a verified claim, after
-    /// reading the floors and the quota; a question may call it at any time. `None` if the quota has been changed
-    /// since.
+    /// The debt in the spill, as of `at_ns`, of a key that gets a cell under this quota. The debt is zero if no charge
+    /// in the spill can still matter. A request that charges may call this only with a verified claim, after it has
+    /// read the floors and the quota. A request that does not charge may call this at any time. `None` if the quota has
+    /// been changed since.
     #[inline(always)]
     pub(in crate::keyed) fn owed(&self, at_ns: u64, quota: TierQuota<'_>) -> Option<Held> {
         // A table without a spill denies keys that have no cell, so a new key owes nothing there.
@@ -301,8 +303,8 @@ impl Key<'_> {
         let TierQuota { tier, layout, own: quota_bits } = quota;
         let (book, kernel) = (self.words.book(), &layout.kernel);
         let places = spill.places(self.identity, self.second, tier);
-        // The sketch cannot express a later time than `latest_ns`. After that instant the debt is computed as of
-        // `latest_ns`, which makes it larger.
+        // The sketch cannot express a later time than `latest_ns`. If `at_ns` is later, the debt is computed as of
+        // `latest_ns`, which makes the debt larger.
         let seen_ns = at_ns.min(kernel.latest_ns());
         let (held, counted_in) = loop {
             let (lens, own, counted_in) = spill.lens(self.words.quotas, &places)?;
@@ -340,13 +342,13 @@ impl Key<'_> {
             // There is one quota, or the sketch's cells are already counted in the caller's quota.
             _ => held,
         };
-        // An idle state must have one form, so a drained debt or the count of a window that has ended is not written
-        // into the word.
+        // All idle states must have one form. So neither a drained debt nor the count of a window that has ended is
+        // written into the word.
         let is_idle = kernel.is_idle(own, kernel.moment(seen_ns));
         Some(if is_idle { Held::IDLE } else { layout.ruled().join(own, 0) })
     }
 
-    /// The surplus in the spill of a key that gets a cell, in the form that a word holds. Only the thread that holds a
+    /// The surplus in the spill of a key that gets a cell, as the bits that a word holds. Only the thread that holds a
     /// verified claim may call this. If the quota has been changed since, that claim cannot be opened.
     #[inline(always)]
     pub(in crate::keyed) fn surplus_from_spill(&self, at_ns: u64, quota: TierQuota<'_>) -> OwnBits {
@@ -355,11 +357,11 @@ impl Key<'_> {
         book.map_or_else(OwnBits::default, |book| self.spilled_surplus(book, at_ns, quota))
     }
 
-    #[inline(never)] // so that it costs newcomers of one quota nothing
+    #[inline(never)] // so that new keys in a table of one quota do not pay for this code
     fn spilled_surplus(&self, book: &Book, at_ns: u64, quota: TierQuota<'_>) -> OwnBits {
         let TierQuota { tier, layout, own } = quota;
         let Some(spill) = self.words.spill() else { return OwnBits::default() };
-        // Relaxed, as in `owed`: no charge in the spill matters any more.
+        // Relaxed, as in `owed`. From the instant of the mark on, no charge in the spill matters any more.
         if spill.mark(self.identity, self.second).load(Ordering::Relaxed) <= at_ns {
             return OwnBits::default();
         }
@@ -371,7 +373,8 @@ impl Key<'_> {
         let places = spill.places(self.identity, self.second, tier);
         let seen_ns = at_ns.min(layout.kernel.latest_ns());
         let known = spill.lens(self.words.quotas, &places).and_then(|(lens, _, counted_in)| {
-            // If the cells are counted in another quota, the surplus is unknown, and the largest possible one is used.
+            // If the cells are counted in another quota, the surplus is unknown, and the largest possible surplus is
+            // used.
             (counted_in == own).then(|| spill.surplus(&lens, &places, seen_ns, &former))?
         });
         match known.unwrap_or(former.most) {

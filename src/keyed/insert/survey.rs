@@ -1,8 +1,8 @@
 //! Chooses the cell for a new key, among those that its shards offer.
 //!
-//! A new key gets a vacant cell, as near to its home as possible. Only if none of its shards has one does it get the
-//! cell of a key that is idle. So while there is room, a key that is idle now and then keeps its cell and is found when
-//! it comes back.
+//! A new key gets a vacant cell, as near to its home as possible. If none of its shards has a vacant cell, the new key
+//! gets the cell of an idle key. So while there is room, a key that is idle for a while keeps its cell and is found
+//! there when it comes back.
 
 use crate::sync::scale;
 
@@ -18,8 +18,8 @@ use crate::keyed::table::words::{Key, Words};
 
 /// A new key goes to its home unit while fewer cells than this are taken there, or if its second unit is at least as
 /// full. In a simulation with 4 million keys at the design load of 70 %, 4.6 % of the keys were in their second unit,
-/// 2.7 % in their home's sibling, and one had no cell. With this number raised by one, 2.8 % were in the second unit,
-/// but 202 keys had no cell.
+/// 2.7 % were in their home's sibling, and one key had no cell. With this number raised by one, 2.8 % were in their
+/// second unit, but 202 keys had no cell.
 const NEARLY_FULL: usize = if cfg!(loom) { UNIT * CELLS + 1 } else { UNIT * CELLS - 2 };
 
 /// A new key takes a seemingly vacant cell without a survey only while its shards have at least this many vacant cells.
@@ -27,7 +27,7 @@ const NEARLY_FULL: usize = if cfg!(loom) { UNIT * CELLS + 1 } else { UNIT * CELL
 /// last cells from other keys.
 const ENOUGH_VACANT: usize = 4;
 
-/// When a new key could take the cell of a live word: now, after an advance of the floor, or neither.
+/// When a new key could take the cell of a live word: now, after an advance of the floor, or not yet.
 enum Outlook {
     Idle,
     IdleSoon,
@@ -95,10 +95,10 @@ impl Offer {
         self.vacant.map(|vacant| self.cell(vacant))
     }
 
-    /// A cell whose key is idle, or the advance that would free one.
+    /// A cell whose key is idle, or the advance that would free such a cell.
     fn idle(&self) -> Option<Choice> {
         let soon = self.idle_soon.then_some(Choice::Advance(self.shard));
-        // A word that is already idle comes before a word that is idle only after an advance.
+        // A word that is already idle is preferred to a word that is idle only after an advance.
         self.idle.map(|idle| self.cell(idle)).or(soon)
     }
 
@@ -117,7 +117,7 @@ struct Vacancy {
 
 impl Vacancy {
     fn choice(&self) -> Option<Choice> {
-        // The cell's word is not loaded. It is assumed to be vacant, and if it is not, the CAS of the claim fails.
+        // The cell's word is not loaded. The cell is assumed to be vacant. If it is not, the CAS of the claim fails.
         let claim = |cell| Choice::Claim(Seen { shard: self.shard, cell, word: TableWord::VACANT });
         self.vacant.first().map(claim)
     }
@@ -129,7 +129,7 @@ pub(in crate::keyed) enum Choice {
     Claim(Seen),
     /// There is a cell, but first its shard's floor must come near to now.
     Follow(usize),
-    /// There is no cell until the floor of this shard has advanced as far as now allows.
+    /// There is no cell until the floor of this shard has advanced as far as the request's time allows.
     Advance(usize),
 }
 
@@ -152,8 +152,8 @@ pub(in crate::keyed) fn read_all(shard: &Shard, index: usize, reading: &mut Read
     points::header_behind_survey(shard, reading.header).floor() == reading.header.floor()
 }
 
-/// Chooses a cell for a new key while there seem to be enough vacant ones; `None` if there are not. It does not look at
-/// live words or claims. If another thread installs the same key, only the scan after the claim finds that.
+/// Chooses a cell for a new key while there seem to be enough vacant ones; `None` if there are not. This does not look
+/// at live words or claims, so an install of the same key by another thread is found only by the scan after the claim.
 #[inline(always)] // its one caller is out of line, and cold
 pub(in crate::keyed) fn vacancy(key: &Key<'_>, ask: &Ask) -> Option<Choice> {
     let words = &key.words;
@@ -180,8 +180,7 @@ pub(in crate::keyed) fn vacancy(key: &Key<'_>, ask: &Ask) -> Option<Choice> {
     let choice = first_of(offers, |offer| cells().len() - vacant(offer), Vacancy::choice)?;
     match choice {
         Choice::Claim(Seen { shard, .. })
-            // The header is read after the hint, so if another thread has moved the floor meanwhile, it is not advanced
-            // again.
+            // The header is read after the hint, so a floor that another thread has just moved is not advanced again.
             if words.division.is_behind(words.shard(shard).header(), ask.now_ns) =>
         {
             Some(Choice::Follow(shard))
@@ -192,8 +191,8 @@ pub(in crate::keyed) fn vacancy(key: &Key<'_>, ask: &Ask) -> Option<Choice> {
 
 /// Judges for a new key what a copied shard offers; `None` if the key has a word there, or if a quota has been changed.
 ///
-/// With `follows` the shard is judged as a charge of the key would leave it: its floor has followed the request's time,
-/// and the sweep has forgotten the key's own word, which had been idle for too long.
+/// If `follows` is true, the shard is judged as if its floor had followed the request's time, as it does for a charge.
+/// The sweep would then have forgotten the key's own word, which has been idle for too long.
 pub(in crate::keyed) fn survey(
     words: &Words<'_>,
     reading: &Reading,
@@ -205,14 +204,14 @@ pub(in crate::keyed) fn survey(
     // Two floors are computed: the floor that a charge of this key would leave, and the highest floor that the
     // request's time allows.
     let swept = if follows { words.last_swept(header, ask.now_ns) } else { None };
-    // If the request's time is late, the goal is the published floor.
+    // If the request's time is too early to move the floor, the goal is the published floor.
     let goal = floor_at(ask.now_ns).max(header.floor());
-    // A floor that follows the request's time ends an epoch above the floor of the last sweep, or at the goal if that
-    // is lower.
+    // A floor that follows the request's time ends an epoch above the floor of the last sweep, or at the goal if the
+    // goal is lower.
     let floor = swept.map_or(header.floor(), |last| goal.min(last + words.division.epoch));
     let floors_ns = [header.floor(), floor, goal].map(|floor| floor << GRANULE_BITS);
-    // The judge is made once for all words of the shard. Its first floor dates them, and they are judged by the other
-    // two.
+    // The judge is made once for all words of the shard. Its first floor dates the words, and its other two floors
+    // judge them.
     let judge = match words.quotas {
         Quotas::One(layout) => {
             Judge::One(layout.idleness(floors_ns[0], [floors_ns[1], floors_ns[2]]))
@@ -220,7 +219,7 @@ pub(in crate::keyed) fn survey(
         Quotas::Several(book) => Judge::Several(book, floors_ns),
     };
     let is_swept = |word: TableWord| swept.is_some_and(|last| words.is_swept(header, word, last));
-    // No word may be written at now while its shard's floor lies more than an epoch below.
+    // No word may be written at now while the shard's floor lies more than an epoch below now.
     let mut offer = Offer {
         shard: index,
         behind: ask.now_ns >> GRANULE_BITS > floor.saturating_add(words.division.epoch),
@@ -252,7 +251,7 @@ pub(in crate::keyed) fn survey(
                 offer.vacant = offer.vacant.or(Some(seen));
                 continue;
             }
-            // This word is the key's own. Another thread has installed it since the caller's search.
+            // This word is the key's own. Another thread has installed the key since the caller's search.
             Kind::Live if points::is_own(&words.division, word, tag) => {
                 // Then the key is decided in its cell: the caller looks again.
                 return None;
@@ -272,7 +271,7 @@ pub(in crate::keyed) fn survey(
     Some(offer)
 }
 
-/// Judges the words of a shard by three floors. The first one dates the words. The other two are the floor that a
+/// Judges the words of a shard by three floors. The first floor dates the words. The other two are the floor that a
 /// charge would leave, and the floor to which the shard may advance.
 enum Judge<'a> {
     One(Idleness<'a, 2>),
@@ -300,8 +299,8 @@ impl Judge<'_> {
 /// the shards may change while they are read.
 pub(in crate::keyed) fn first_free_ns(key: &Key<'_>, ask: &Ask) -> u64 {
     let words = &key.words;
-    // Only live words count: a claim ends soon by itself. Each word is read by the floor that was loaded before it. A
-    // word that was written under a newer floor may be misread, which makes the hint wrong.
+    // Only live words count: a claim ends soon by itself. Each word is read by a floor that was loaded before the word.
+    // A word that was written under a newer floor may be misread, which makes the hint wrong.
     let idle_ns = key.shards().flat_map(|index| {
         let shard = words.shard(index);
         let floor_ns = shard.header().floor_ns();
@@ -309,20 +308,20 @@ pub(in crate::keyed) fn first_free_ns(key: &Key<'_>, ask: &Ask) -> u64 {
         live.filter(|&word| Kind::of(word) == Kind::Live)
             .map(move |word| words.idle_ns(word, floor_ns))
     });
-    // At that instant the first key becomes idle. Its cell is free as soon as a floor at or above that instant is
-    // published.
+    // The first of these instants is when a key becomes idle. The key's cell is free as soon as a floor at or above
+    // that instant is published.
     first_instant_of_floor(idle_ns.min().unwrap_or(ask.now_ns))
 }
 
-/// Chooses a cell for a new key among the offers of its shards: an unfinished install of the same tag, or else a vacant
-/// cell, or else the cell of an idle key.
+/// Chooses a cell for a new key among the offers of its shards: the cell of an unfinished install of the same tag, or
+/// else a vacant cell, or else the cell of an idle key.
 ///
-/// The key goes to its home unit, unless that is nearly full and its second unit is emptier. In the home unit the home
-/// shard comes first, in the second unit the emptier shard.
+/// The key goes to its home unit, unless that unit is nearly full and the second unit is emptier. In the home unit the
+/// home shard comes first, in the second unit the emptier shard.
 pub(in crate::keyed) fn choose(offers: &[Offer]) -> Option<Choice> {
     let claims = offers.iter().filter_map(|offer| offer.own_claim);
-    // An unfinished install of the key is taken over, since two claims of it would only vacate each other. The lowest
-    // claim is chosen, because of two claims the lower one goes on: see `install/open.rs`.
+    // An unfinished install of the key is taken over, since two claims of one key would only vacate each other. The
+    // lowest claim is chosen, because the install with the lower claim goes on: see `install/open.rs`.
     if let Some(claim) = claims.min_by_key(Seen::position) {
         return Some(Choice::Claim(claim));
     }
@@ -332,8 +331,8 @@ pub(in crate::keyed) fn choose(offers: &[Offer]) -> Option<Choice> {
     first_of(offers, held, Offer::vacant).or_else(|| first_of(offers, taken, Offer::idle))
 }
 
-/// Asks the shards for a choice, in an order that depends on how `full` they are, and returns the first that one of
-/// them gives.
+/// Goes through the shards in an order that depends on how `full` they are, and returns the first `choice` that is not
+/// `None`.
 fn first_of<T>(
     offers: &[T],
     full: impl Fn(&T) -> usize,

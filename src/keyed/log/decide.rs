@@ -36,8 +36,8 @@ impl LogTable<'_> {
     /// Decides in the key's entry, if it has one.
     ///
     /// Lock-free: each repetition of the loop means that another thread has closed the entry, opened it, or given it to
-    /// another key. An entry is closed only if everything in it seems free, so a request that has written its unit
-    /// finds its entry closed at most once.
+    /// another key. An entry is closed only if everything in it seems free. So after a request has written its unit, it
+    /// finds the entry closed at most once.
     pub(super) fn hit(
         &self,
         identity: Identity,
@@ -47,8 +47,8 @@ impl LogTable<'_> {
         loop {
             // `None` means that no entry was this key's log when its header was read.
             let (place, mut header) = self.find(identity, second)?;
-            // A question, or a request whose cost never fits, changes nothing, so it does not open an entry that
-            // another thread has closed.
+            // A request that does not charge, or whose cost never fits, changes nothing. So it does not open an entry
+            // that another thread has closed.
             if header.kind() == HeaderKind::Closing && ask.charge && !ask.is_never(self.rule.limit)
             {
                 // If `reopen` fails, another thread has already opened or vacated the entry.
@@ -56,7 +56,7 @@ impl LogTable<'_> {
                 header = live;
             }
             // `decide` writes the request's units, and then checks that the header is still the one found here. `None`
-            // means that it is not, and that the units have been taken back.
+            // means that the header has changed and that the units have been taken back.
             if let Some(decision) = self.rule.decide(&self.entries.entry(place, header), ask) {
                 return Some(decision);
             }
@@ -64,8 +64,8 @@ impl LogTable<'_> {
     }
 
     pub(super) fn find(&self, identity: Identity, second: usize) -> Option<(LogPlace, LogHeader)> {
-        // At every moment at most one entry belongs to the key (`install.rs`), so the first one found will do. An entry
-        // that the key gets while the headers are read may be missed here, but the install then finds it.
+        // At every moment at most one entry belongs to the key (`install.rs`), so the first one found will do. This may
+        // miss an entry that the key gets while the headers are read, but the install then finds that entry.
         pair(identity.first, second)
             .flat_map(|shard| cells().map(move |entry| LogPlace { shard, entry }))
             .map(|place| (place, self.entries.header(place)))

@@ -5,13 +5,13 @@
 //!
 //! | word | meaning | changes |
 //! |---|---|---|
-//! | base | the key's log begins there: nothing is free before | rises when the entry is given to a key |
-//! | until | everything is free from then on | rises before a slot is taken |
+//! | base | the key's log begins at this instant: no slot is free before | rises when the entry is given to a key |
+//! | until | the instant from which all slots are free | rises before a slot is taken |
 //! | slots | see `src/log/slots.rs` | |
 //!
 //! Base and until only rise, even when the entry goes to another key. A slot's time falls only when its unit is
-//! refunded or taken back. So a late thread does no harm if it writes a unit to an entry that now belongs to another
-//! key: the unit can only deny requests of that key, and it is taken back.
+//! refunded or taken back. A late thread may write a unit to an entry that now belongs to another key. This does no
+//! harm: the unit can only deny requests of that key, and is taken back.
 
 use crate::error::BuildError;
 use crate::keyed::memory::Memory;
@@ -22,11 +22,11 @@ use crate::sync::{AtomicU64, Fault, Ordering, fence, planted, thread_number};
 use super::header::LogHeader;
 
 /// The share of entries that are live when there are as many keys as the capacity. A key has two shards here, not two
-/// units. It goes to its first shard while that has few live entries, else to the emptier of the two.
+/// units. The key goes to its first shard while that shard has few live entries, else to the emptier of the two.
 pub(in crate::keyed) const DESIGN_LOAD: (usize, usize) = (65, 100);
 
 /// The number of words of an entry besides its slots: base and until.
-// They are not in the cache line of the header, since a search reads only headers.
+// Base and until are not in the cache line of the header, since a search reads only headers.
 const BESIDES: usize = 2;
 
 /// The shards of a key, each once.
@@ -80,8 +80,8 @@ impl LogStore {
 }
 
 /// All entries. A cell of the table is the header of its entry, and the header of a shard is the floor of its entries.
-/// If a key has no entry in one of its shards, then all units that it was ever admitted in that shard are free at the
-/// shard's floor.
+/// If a key has no entry in one of its shards, then all units that the key was ever charged in that shard are free at
+/// the shard's floor.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct Entries<'a> {
     pub(in crate::keyed) memory: &'a Memory,
@@ -103,15 +103,15 @@ impl<'a> Entries<'a> {
     }
 
     pub(super) fn header(&self, place: LogPlace) -> LogHeader {
-        // Acquire: pairs with the Release of `replace`. A thread that sees an entry vacant also sees the floor
-        // below which its key was forgotten. A thread that sees it live also sees the base of its log.
+        // Acquire: pairs with the Release of `replace`. A thread that sees an entry vacant also sees the floor below
+        // which its key was forgotten. A thread that sees an entry live also sees the base of its log.
         LogHeader::from_bits(self.header_word(place).load(Ordering::Acquire))
     }
 
     /// Replaces a header if it is still exactly the one that was read.
     pub(super) fn replace(&self, place: LogPlace, header: LogHeader, next: LogHeader) -> bool {
         // AcqRel: Release pairs with the Acquire of `header`. Acquire makes visible what the writer of the old header
-        // had written before. Relaxed on failure: the caller looks again.
+        // wrote before that header. Relaxed on failure: the caller looks again.
         self.header_word(place)
             .compare_exchange(header.bits(), next.bits(), Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
@@ -129,14 +129,14 @@ impl<'a> Entries<'a> {
     /// The instant at which a new key's log begins: the later floor of its two shards.
     pub(super) fn floor_ns(&self, shards: [usize; 2]) -> u64 {
         // Relaxed: a thread that must see a floor has read a header that was written with Release after the floor. If
-        // both shards are the same, its floor is read twice, which is harmless because a floor only rises.
+        // both shards are the same, the same floor is read twice, which is harmless because a floor only rises.
         let floors = shards.map(|shard| self.floor_word(shard).load(Ordering::Relaxed));
         floors[0].max(floors[1])
     }
 
     pub(super) fn raise_floor(&self, shard: usize, to_ns: u64) {
-        // `raise` is Relaxed: see `floor_ns`. If the floor is already as high, `raise` only reads it. That is enough,
-        // because this thread's next Release then covers the floor, too.
+        // `raise` is Relaxed: see `floor_ns`. If the floor is already that high, `raise` only reads the floor. That is
+        // enough, because this thread's next Release then covers the floor, too.
         raise(self.floor_word(shard), to_ns);
     }
 
@@ -168,9 +168,9 @@ impl LogEntry<'_> {
         if planted(Fault::EvictLive) { 0 } else { self.until_ns() }
     }
 
-    /// Sets the instant at which a key's log begins. This comes before the log is opened.
+    /// Sets the instant at which a key's log begins. The caller opens the log afterwards.
     pub(super) fn begin_at(&self, base_ns: u64) {
-        // Release: a thread that reads this base also sees the claim that came before it.
+        // Release: a thread that reads this base also sees the claim that came before the base.
         self.words[0].fetch_max(base_ns, Ordering::Release);
     }
 
@@ -231,7 +231,7 @@ impl Slots for LogEntry<'_> {
 
     fn base_ns(&self) -> u64 {
         // Acquire: pairs with the Release of `begin_at`. If a new owner has set this base, the later call of `is_same`
-        // sees its claim, so the base is not mistaken for the old owner's.
+        // sees the new owner's claim, so the base is not mistaken for the old owner's.
         self.words[0].load(Ordering::Acquire)
     }
 

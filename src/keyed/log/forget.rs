@@ -10,13 +10,14 @@
 //!    header is vacated.
 //!
 //! No unit is lost. A request of the key writes `until` and then its unit, passes a fence, and looks at the header. If
-//! the header is not the one that it began with, it takes the unit back and begins anew. If it is, the request did not
-//! see the closing. Then, by the two fences, the look saw the request's `until`, and the entry is not forgotten while
-//! the unit counts.
+//! the header has changed since the request began, the request takes the unit back and begins anew. If the header has
+//! not changed, the request did not see the closing. Then, by the two fences, step 2 saw the request's `until`, and the
+//! entry is not forgotten while the unit counts.
 //!
-//! When the key comes back, no unit is counted twice or for too short a time. The thread that installs it has seen its
-//! old entry vacated, so it also sees the floor that was raised before: at that floor all its old units were free. The
-//! new log begins there (`install.rs`), so an old unit and a new unit are at least a window apart.
+//! When the key comes back, no old unit is counted twice, and none is counted for too short a time. The thread that
+//! installs the key again has seen the old entry vacated. So this thread also sees the floor that was raised before,
+//! and at that floor all old units of the key were free. The new log begins there (`install.rs`), so an old unit and a
+//! new unit are at least a window apart.
 //!
 //! A thread that stalls between the steps hinders no other thread: a closed entry is opened by a request of its key, or
 //! closed anew by the next thread that wants the entry.
@@ -27,19 +28,19 @@ use super::entries::{Entries, LogPlace};
 use super::header::{HeaderKind, LogHeader};
 
 impl Entries<'_> {
-    /// Takes an entry from its key if everything in it is free by `now`. Returns the vacant header, or `None`.
+    /// Takes an entry from its key if all slots of the entry are free by `now`. Returns the vacant header, or `None`.
     pub(super) fn forget(
         &self,
         place: LogPlace,
         header: LogHeader,
         now_ns: u64,
     ) -> Option<LogHeader> {
-        // Only a model that plants the fault uses this reading: it may be out of date when the entry is closed.
+        // This reading may be out of date when the entry is closed, so only a model that plants the fault uses it.
         let first_sight_ns = self.entry(place, header).idle_ns();
         // An entry that is already closing is closed anew, with a new generation. So the next CAS of the thread that
         // closed it before fails.
         let closing = header.turned(HeaderKind::Closing);
-        // If the CAS fails, another thread has closed or opened the entry, or it now belongs to another key.
+        // If the CAS fails, another thread has closed or opened the entry, or the entry now belongs to another key.
         if !self.replace(place, header, closing) {
             return None;
         }
@@ -52,7 +53,7 @@ impl Entries<'_> {
         };
         // A request of the key has taken a unit before it could see the closing.
         if until_ns > now_ns {
-            // If the CAS fails, the entry has been opened or closed by another thread.
+            // If this CAS fails, another thread has opened or closed the entry.
             self.replace(place, closing, closing.turned(HeaderKind::Live));
             return None;
         }

@@ -5,8 +5,8 @@ use crate::keyed::memory::layout::Division;
 
 /// `[0: 1 | tag: 39 | generation: 22 | kind: 2]`
 ///
-/// Every change adds one to the generation, so no header comes back before 2^22 others have stood there. So if a thread
-/// finds the same header twice, the entry has belonged to the same key in between.
+/// Every change adds one to the generation, so the same header comes back only after 2^22 changes. So if a thread finds
+/// the same header twice, the entry has belonged to the same key all the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::keyed) struct LogHeader(u64);
 
@@ -100,7 +100,8 @@ impl LogHeader {
 
     /// The next header, which is vacant.
     pub(super) fn vacated(self) -> Self {
-        // The tag is removed, but the generation still rises, so a former owner's header does not come back soon.
+        // The tag is removed, but the generation still rises, so an earlier header of the entry does not come back
+        // soon.
         self.followed_by(Tag::NONE, HeaderKind::Vacant)
     }
 
@@ -110,7 +111,7 @@ impl LogHeader {
     }
 
     fn followed_by(self, tag: Tag, kind: HeaderKind) -> Self {
-        // The tag is shifted along with the generation, and masked away.
+        // After the shift, the tag still stands above the generation. The mask below removes the tag.
         let generation = (self.0 >> Self::KIND_BITS).wrapping_add(1);
         // The generation wraps after 2^22 changes. The head of `log/mod.rs` assumes that no thread sleeps for that many
         // changes.

@@ -4,10 +4,10 @@
 //!
 //! * Claims are distinguished by the generation in each header, not by a counter in each shard.
 //! * A key's log is opened empty, and the request is then decided in it as in any other log.
-//! * A key's log begins at the later floor of its two shards. For each entry that was forgotten, its shard's floor is
-//!   at or above the instant from which everything in the entry was free. The floors are read after the claim is
-//!   verified. If this key was forgotten in an entry, the scan has seen that entry without the key, so this thread also
-//!   sees the floor that was raised before.
+//! * A key's log begins at the later floor of its two shards. When an entry is forgotten, its shard's floor is raised
+//!   to the instant from which everything in the entry is free. The floors are read after the claim is verified. If
+//!   this key was forgotten in an entry, the scan has seen that entry without the key, so this thread also sees the
+//!   floor that was raised before.
 //!
 //! A claim is given back by its own thread, or vacated by another thread that installs the same key. A thread that
 //! stalls with a claim holds one entry until it goes on.
@@ -32,7 +32,8 @@ const ROUNDS: usize = 8;
 const EAGER_ROUNDS: usize = 3;
 
 /// While a new key's first shard has fewer busy entries than this, the key goes there. Otherwise it goes to the emptier
-/// of its two shards. In a table of words, a key stays at home until its home is fuller (`src/keyed/insert/survey.rs`).
+/// of its two shards. In a table of words, a key's home may become fuller before the key goes elsewhere
+/// (`src/keyed/insert/survey.rs`).
 const FIRST_SHARD_SHARE: usize = 4;
 
 /// The wait in the denial of a request that lost to other threads' claims.
@@ -56,18 +57,18 @@ struct Candidate {
 /// The entries that a key's shards offer.
 #[derive(Default)]
 struct LogOffer {
-    /// A claim of the key's own tag, the first that was found.
+    /// The first claim of the key's own tag that was found.
     own_claim: Option<Candidate>,
     /// For each of the two shards, a vacant entry or else an entry that can be forgotten.
     free: [Option<Candidate>; 2],
-    /// For each of the two shards, the number of entries that are neither vacant nor can be forgotten.
+    /// For each of the two shards, the number of entries that are not vacant and cannot be forgotten yet.
     busy: [usize; 2],
     /// The instant at which the first busy entry can be forgotten.
     free_ns: Option<u64>,
 }
 
 impl LogTable<'_> {
-    /// Decides a request whose key the caller has looked for and not found.
+    /// Decides a request after the caller has looked for the key and has not found it.
     #[cold]
     #[inline(never)]
     pub(super) fn install(
@@ -78,7 +79,7 @@ impl LogTable<'_> {
         mut clock: Option<&Clock>,
     ) -> Decision {
         let backoff = Backoff::new();
-        // The rounds are bounded, so that no thread waits for another. After the last one the key is denied.
+        // The rounds are bounded, so that no thread waits for another. After the last round the request is denied.
         for round in 0..scale::rounds(ROUNDS) {
             // The pause ends the lockstep of two threads that vacate each other's claims.
             if round >= EAGER_ROUNDS {
@@ -105,21 +106,22 @@ impl LogTable<'_> {
         ask: &mut LogRequest,
         clock: &mut Option<&Clock>,
     ) -> LogRound {
-        // Both may be the same shard, whose floor is then read twice.
+        // The key's two shards may be the same shard. Its floor is then read twice.
         let shards = [identity.first, second];
         // If the cost never fits, or the request's time is before the floor, the request is denied without an entry.
         if ask.is_never(self.rule.limit) || self.is_early(shards, ask, clock) {
             return LogRound::Decided(self.newcomer(shards, *ask));
         }
-        // `None` means that the key has an entry by now. Looking for it here only saves a claim, since the scan after
-        // the claim would also find a log of the key.
+        // `None` means that the key has an entry by now. The scan after the claim would also find that entry, so this
+        // look only saves a claim.
         let Some(offer) = self.offer(identity, second, ask.now_ns) else { return LogRound::Again };
         // Every entry of the key's shards holds a log that is in use, or a claim.
         let Some(choice) = offer.best() else {
             let free_ns = offer.free_ns.unwrap_or(ask.now_ns.saturating_add(SOON_NS));
             return LogRound::Decided(self.full(*ask, free_ns));
         };
-        // A question writes nothing. A charge would get an entry, and its log would begin empty.
+        // A request that does not charge writes nothing. It is answered from an empty log, since a charge would get an
+        // entry with an empty log.
         if !ask.charge {
             return LogRound::Decided(self.newcomer(shards, *ask));
         }
@@ -143,7 +145,7 @@ impl LogTable<'_> {
         }
     }
 
-    /// True if the request's time is before the floor, even after its clock has been read once more.
+    /// True if the request's time is before the floor, even after the clock has been read once more.
     fn is_early(
         &self,
         shards: [usize; 2],
@@ -159,7 +161,7 @@ impl LogTable<'_> {
         if floor_ns > ask.now_ns
             && let Some(clock) = clock.take()
         {
-            // The later of the two readings is used, so that the second reading never makes a request older.
+            // The later of the two readings is used, so that the second reading never makes the request's time earlier.
             let now_ns = ask.now_ns.max(clock.now().as_nanos());
             *ask = LogRequest::new(ask.verb, ask.cost, now_ns, ask.charge);
         }
@@ -176,24 +178,24 @@ impl LogTable<'_> {
                 let header = self.entries.header(place);
                 let candidate = Some(Candidate { place, header });
                 match header.kind() {
-                    // A vacant entry comes before any log that could be forgotten, so an idle log stays while there is
+                    // A vacant entry is preferred to a log that could be forgotten, so an idle log stays while there is
                     // room.
                     HeaderKind::Vacant => offer.free[nth] = candidate,
-                    // This is an install of the same key, perhaps by a thread that has stalled. It is chosen before any
-                    // other entry.
+                    // This is a claim for the same key, perhaps by a thread that has stalled. This entry is chosen
+                    // before any other.
                     HeaderKind::Claim if header.is_claim_of(identity.tag) => {
                         offer.own_claim = offer.own_claim.or(candidate);
                         offer.busy[nth] += 1;
                     }
-                    // This is another key's install.
+                    // This is a claim for another key.
                     HeaderKind::Claim => offer.busy[nth] += 1,
-                    // This is the key's own log: it was opened since the key was looked for.
+                    // This is the key's own log, which was opened after the search for the key.
                     _ if header.is_log_of(identity.tag) => return None,
                     // This is another key's log. Whether it can be forgotten is only a guess here: `forget` looks
                     // again.
                     HeaderKind::Live | HeaderKind::Closing => {
                         let until_ns = self.entries.entry(place, header).idle_ns();
-                        // Everything in it is free, so it is chosen if there is no vacant entry.
+                        // Everything in this log is free, so the entry is chosen if there is no vacant entry.
                         if until_ns <= now_ns {
                             offer.free[nth] = offer.free[nth].or(candidate);
                         } else {
@@ -236,9 +238,9 @@ impl LogTable<'_> {
             for other in cells().map(|entry| LogPlace { shard, entry }) {
                 let header = self.entries.header(other);
                 let rival = header.is_claim_of(identity.tag) && other != place;
-                // If the key already has a log, the request is decided there. Of two claims the lower one goes on, and
-                // its owner vacates the higher one. If the CAS that vacates it fails, the higher claim may just have
-                // been opened.
+                // If the other entry is the key's log, the request is decided there. If it is a lower claim, the other
+                // install goes on. If it is a higher claim, this thread vacates that claim. If the CAS fails, the
+                // higher claim may just have been opened.
                 let in_the_way = header.is_log_of(identity.tag)
                     || (rival && other < place)
                     || (rival && !self.entries.replace(other, header, header.vacated()));
@@ -251,12 +253,12 @@ impl LogTable<'_> {
         Some(claim)
     }
 
-    /// Gives a claim back. It carries no unit, so nothing is lost. If the entry was claimed anew, the CAS fails.
+    /// Gives a claim back. A claim carries no unit, so nothing is lost. If the entry was claimed anew, the CAS fails.
     fn give_back(&self, place: LogPlace, claim: LogHeader) {
         self.entries.replace(place, claim, claim.vacated());
     }
 
-    /// Begins the key's log at the floor, and turns the claim into it.
+    /// Begins the key's log at the floor, and turns the claim into the header of that log.
     fn open(
         &self,
         identity: Identity,
@@ -267,14 +269,14 @@ impl LogTable<'_> {
     ) -> LogRound {
         let Candidate { place, header: claim } = claimed;
         let shards = [identity.first, second];
-        // If a floor has risen since the first look at it, the log would begin later than the request's time.
+        // A floor may have risen since it was first read, so that the log would begin later than the request's time.
         if self.is_early(shards, ask, clock) {
             self.give_back(place, claim);
             return LogRound::Decided(self.newcomer(shards, *ask));
         }
         if !planted(Fault::LogBelowFloor) {
-            // The floor may have risen since it was compared. If it is later than the request's time, the decision is a
-            // denial.
+            // The floor may have risen again since `is_early` read it. If the floor is later than the request's time,
+            // the request is denied.
             self.entries.entry(place, claim).begin_at(self.entries.floor_ns(shards));
         }
         // The CAS expects the exact claim: if the entry was vacated and claimed anew, the generation differs.
@@ -292,8 +294,8 @@ impl LogTable<'_> {
         LogRound::Again
     }
 
-    /// The answer for a key without an entry, if the request only asks, its cost never fits, or its time is before the
-    /// floor.
+    /// The answer for a key without an entry, if the request does not charge, its cost never fits, or its time is
+    /// before the floor.
     fn newcomer(&self, shards: [usize; 2], ask: LogRequest) -> Decision {
         // The log of such a key would begin at this instant.
         let from_ns = self.entries.floor_ns(shards).max(ask.now_ns);

@@ -1,16 +1,16 @@
 //! Copies logs into a file while they are in use, and restores them from it.
 //!
-//! For each shard the file has its floor, and for each entry its tag (0 if it belongs to no key), its base and its
-//! slots. What `src/keyed/file/snapshot.rs` shows for words holds for logs, too:
+//! For each shard the file has the floor. For each entry it has the tag (0 if the entry belongs to no key), the base
+//! and the slots. What `src/keyed/file/snapshot.rs` shows for words holds for logs, too:
 //!
-//! * *Each copied entry belongs to one key.* It is read between two equal readings of its header, and the generation
-//!   changes with each owner. If the readings differ, another thread has closed, opened or given away the entry, and it
-//!   is read again.
+//! * *Each copied entry belongs to one key.* The entry is read between two equal readings of its header, and the
+//!   generation changes with each owner. If the readings differ, another thread has closed, opened or given away the
+//!   entry, and the entry is read again.
 //! * *A key that is not in the file had only free units.* A shard's floor is read after its entries. If a key was
-//!   forgotten before its entry was read, its shard's floor had been raised to an instant from which all its units were
-//!   free. After a restore its log begins no earlier.
-//! * *A key is in the file once.* If a key has two entries, the one that was read first is the older, and is left out.
-//!   The newer entry begins at or after the instant from which everything in the older one was free.
+//!   forgotten before its entry was read, the shard's floor had already been raised to an instant from which all units
+//!   of the key were free. After a restore, the key's log begins at that floor or later.
+//! * *A key is in the file once.* If the copy has two entries of a key, the entry that was read first is the older one,
+//!   and is left out. The newer entry begins at or after the instant from which everything in the older one was free.
 //! * *Parts of a request.* If a request is charged while the table is copied, any part of its units may be in the file,
 //!   since each unit has its own slot. A marked slot belongs to a request that has not been admitted yet, so the slot's
 //!   time is written without the mark.
@@ -86,7 +86,7 @@ impl SavedLogs {
         let mut twins = Vec::new();
         for place in self.places() {
             let tag = words[self.at(place)];
-            // The entry belongs to no key, or is left out.
+            // The entry belongs to no key, or has been left out.
             if tag == 0 {
                 continue;
             }
@@ -122,7 +122,7 @@ impl LogTable<'_> {
             for entry in 0..CELLS {
                 self.copy_entry(LogPlace { shard, entry }, &mut words);
             }
-            // The floor is read after the entries: see the head.
+            // The floor is read after the entries: see the head of this file.
             words[floor_at] = self.entries.floor_ns([shard; 2]);
         }
         // Pairs are looked for in the copy, because the table still changes.
@@ -152,7 +152,7 @@ impl LogTable<'_> {
             for row in 0..entry.rows() {
                 words.extend(entry.row(row).iter().map(|slot| time(load(slot))));
             }
-            // Otherwise another thread has closed, opened or given away the entry, and it is read again.
+            // Otherwise another thread has closed, opened or given away the entry, and the entry is read again.
             if entry.is_same() {
                 return;
             }

@@ -1,12 +1,13 @@
-//! Refunds, cancellations and resets, which change the word of a key. A key without a word is not installed for them,
-//! since it owes nothing.
+//! Refunds, cancellations and resets, which change the word of a key. A key without a word owes nothing, so it is not
+//! installed for an amendment.
 //!
 //! Unlike a charge, an amendment may write a time that is *earlier* than the word's, though never below the floor that
-//! it read. Suppose that its thread reads the floor, sleeps while the floor advances twice, and then finds the word
-//! unchanged, so that its CAS succeeds. Then the time that it writes is out of the word's range and is read as a time
-//! far ahead, so the key is denied until that time has passed. This is excluded by an assumption: no thread sleeps
-//! there for two epochs, which are two minutes or the time in which twice the burst drains, whichever is shorter. A hit
-//! has a similar assumption: no thread sleeps until a word's time wraps around.
+//! it read. Suppose that the amending thread reads the floor, sleeps while the floor advances twice, and then finds the
+//! word unchanged, so that its CAS succeeds. The time that the thread writes is then out of the range that the floor
+//! dates. It is read as a time far ahead, and the key is denied until that time has passed. This is excluded by an
+//! assumption: no thread sleeps there for two epochs. Two epochs are two minutes or the time in which twice the burst
+//! drains, whichever is shorter. A hit relies on a similar assumption: no thread sleeps until a word's time wraps
+//! around.
 
 use crate::clock::Timestamp;
 use crate::refund::Amendment;
@@ -14,14 +15,14 @@ use crate::refund::Amendment;
 use crate::keyed::table::words::Key;
 
 impl Key<'_> {
-    /// Amends the key's word, and returns how many units this gave back, rounded up. That is 0 if the key has no word,
-    /// or if the charge cannot be undone any more.
+    /// Amends the key's word, and returns the number of units given back, rounded up. The number is 0 if the key has no
+    /// word, or if the charge cannot be undone any more.
     pub(in crate::keyed) fn amend(
         &self,
         now: &impl Fn() -> Timestamp,
         amendment: Amendment<'_>,
     ) -> u64 {
-        // The word is amended in the first shard that has the key. If no shard has it, the key was forgotten, never got
+        // The word is amended in the first shard that has the key. If no shard has the key, it was forgotten, never got
         // a cell, or has just moved between shards. In these cases nothing is given back.
         let amended =
             self.shards().find_map(|index| self.words.amend_in(self, index, now, amendment));
@@ -52,14 +53,14 @@ mod tests {
             .expect("it fits");
         let first =
             [one.entry(&7_u64).at(start).check_n(5), tiers.entry(&7_u64).at(start).check_n(5)];
-        // Other threads are eight seconds ahead. By their clock the first five units have drained, and they charge one
-        // more.
+        // Other threads are eight seconds ahead. By their clock the first five units have drained. These threads charge
+        // one more unit.
         let later = start + Duration::from_secs(8);
         assert!(one.entry(&7).at(later).check().is_allowed());
         assert!(tiers.entry(&7).at(later).check().is_allowed());
         for limiter in [&one, &tiers] {
             let now_ns = later.as_nanos() + LAG_NS;
-            let Ok(words) = limiter.table.words() else { panic!("logs") };
+            let Ok(words) = limiter.table.words() else { panic!("a table of logs") };
             (0..words.shards()).for_each(|index| words.advance(index, now_ns));
         }
         let [permit, tiers_permit] = first.map(|decision| decision.into_result().expect("fits"));

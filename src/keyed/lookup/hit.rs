@@ -1,14 +1,14 @@
-//! The path of nearly every decision: the key has a cell in its home shard, and the request's time is near to that
+//! The path of nearly every decision. The key has a cell in its home shard, and the request's time is near to that
 //! shard's floor.
 //!
 //! One cache line is read: header, cells, header. Both readings of the header must be equal, including the install
-//! counter. Then no floor was published and no install began in between, so this floor dates the word that was found. A
-//! request takes the slow way if the key is not in this shard, the time is not near, or the quota has just been
-//! replaced.
+//! counter. Then no floor was published and no install began in between, so the floor in the header dates the word that
+//! was found. A request takes the slow way if the key is not in this shard, if the request's time is not near to the
+//! floor, or if the word's quota has just been replaced.
 //!
-//! Plain GCRA is decided by special inline code, because the state in its word is only a time. Every other policy is
-//! decided out of line, by code that is compiled twice for each algorithm: once without rules for what happens at the
-//! limit, and once with them. In a table of several quotas, the index in the word names the quota.
+//! Plain GCRA is decided by special inline code, because the only state in a word of plain GCRA is a time. Every other
+//! policy is decided out of line, by code that is compiled twice for each algorithm: once without rules for what
+//! happens at the limit, and once with them. In a table of several quotas, the index in the word names the quota.
 
 use std::hint::select_unpredictable;
 
@@ -25,8 +25,8 @@ use crate::keyed::quotas::book::Book;
 use crate::keyed::table::{Cells, LaidOut, OneQuota, Table};
 
 impl Cells {
-    /// The cells of a table of one quota. The code that decides on their words is chosen here, once for the table, not
-    /// at each decision.
+    /// The cells of a table of one quota. The code that decides on the words is chosen here, once for the table, not at
+    /// each decision.
     pub(in crate::keyed) fn of(layout: Layout) -> Self {
         fn of<A: Algorithm>(_: &A, is_plain: bool) -> LaidOut {
             if is_plain { plain::<A> } else { ruled::<A> }
@@ -43,7 +43,7 @@ impl Cells {
     }
 }
 
-/// A decision on a word of plain GCRA that has been read, before anything is written.
+/// A decision on a word of plain GCRA. The word has been read, and nothing has been written yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PlainPlan {
     /// The outcome of a request that writes nothing.
@@ -52,20 +52,21 @@ pub(crate) enum PlainPlan {
 }
 
 /// A charge that has been planned but not written: `next` is to replace `word`. The plan is valid as long as `word` is
-/// in its cell.
+/// in the cell.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlannedCharge {
     cell: usize,
     word: TableWord,
     next: TableWord,
-    /// The time of `word`, counted from the earliest time that a word may hold now; `after` is the time of `next`. The
-    /// plan holds these two numbers because the outcome, which is computed from them, is larger.
+    /// The time of `word`, counted from the earliest time that a word may hold now. The field `after` is the time of
+    /// `next`, counted in the same way. The plan has these two numbers in place of the outcome, because the outcome
+    /// takes more memory.
     since: u64,
     after: u64,
 }
 
 impl PlannedCharge {
-    /// Carries out the plan for its request, no matter how long ago it was made. `None` if the word has been replaced.
+    /// Carries out the plan for its request, no matter how old the plan is. `None` if the word has been replaced.
     #[inline(always)]
     pub(in crate::keyed) fn carried_out(
         &self,
@@ -73,8 +74,8 @@ impl PlannedCharge {
         shard: &Shard,
         ask: Ask,
     ) -> Option<Outcome> {
-        // The CAS expects exactly the word that was planned on. If the word is unchanged, no thread has charged,
-        // forgotten or re-based it since, and a new plan would be the same.
+        // The CAS expects exactly the word for which the plan was made. If the word is unchanged, no thread has
+        // charged, forgotten or re-based it since, and a new plan would be the same.
         let is_charged = shard.charge(self.cell, self.word, self.next);
         let Self { since, after, .. } = *self;
         is_charged
@@ -113,8 +114,8 @@ impl Table {
         ask: Ask,
     ) -> Result<Outcome, Missed> {
         loop {
-            // Lock-free: if a plan cannot be carried out, another thread has replaced its word. In a method of the
-            // plan, this match would take four instructions more in every decision.
+            // Lock-free: if a plan cannot be carried out, another thread has replaced its word. If this match were in a
+            // method of the plan, every decision would take four more instructions.
             match self.plan_plain(gcra, layout, shard, tag, ask)? {
                 // The answer is correct as of the moment at which the word was read.
                 PlainPlan::Told(outcome) => return Ok(outcome),
@@ -138,23 +139,23 @@ impl Table {
         ask: Ask,
     ) -> Result<PlainPlan, Missed> {
         let Ask { now_ns, cost, charge, .. } = ask;
-        // `None` means that the cost is above the burst and never fits. The slow way denies it, without an instant to
-        // wait for.
+        // `None` means that the cost is above the burst and never fits. The slow way denies the request, without an
+        // instant to wait for.
         let (cost_ticks, room) = gcra.room_for(cost).ok_or(Missed::Afar)?;
         // Both numbers are copied, because the compiler would load them again after each Acquire load.
         let (back, mask) = (layout.back, layout.time_mask);
-        // `earliest` depends on `now` alone, so it is computed while the cache line is still on its way. `read` checks
-        // that `now` is near to the floor: only then do the low bits of a word name one instant.
+        // `earliest` depends on `now` alone, so it is computed while the cache line is still being fetched. `read`
+        // checks that `now` is near to the floor, since only then do the low bits of a word name one instant.
         let earliest = gcra.moment(now_ns).unit.wrapping_sub(back);
         let (cell, word) = self.read(shard, tag, now_ns)?;
-        // The word's time, counted from `earliest`. Counted in this way, now is `back`.
+        // The word's time, counted from `earliest`. In the same count, now is `back`.
         let since = word.to_bits().wrapping_sub(earliest) & mask;
-        // The cost does not fit if the word's time is too far ahead of now. The sum does not overflow: `back` and the
-        // burst fit in the time field, which has at most 62 bits.
+        // If the word's time is too far ahead of now, the cost does not fit. The sum does not overflow, since `back`
+        // and the burst fit in the time field, which has at most 62 bits.
         if since > back + room {
             return Ok(PlainPlan::Told(outcome(back, Verdict::Denied, [since; 2], now_ns, cost)));
         }
-        // A question whose cost would fit is answered without a charge.
+        // The cost fits, but the request does not charge.
         if !charge {
             return Ok(PlainPlan::Told(outcome(back, Verdict::Allowed, [since; 2], now_ns, 0)));
         }
@@ -181,7 +182,7 @@ impl Table {
         })
     }
 
-    /// Decides in the key's cell, whatever the table's policy is.
+    /// Decides in the key's cell, under any policy of the table.
     #[inline(never)]
     pub(in crate::keyed) fn hit(
         &self,
@@ -235,7 +236,7 @@ fn decide_by(
     step: impl Fn(TableWord) -> (Outcome, TableWord),
 ) -> Result<Outcome, Missed> {
     loop {
-        // If the key is not in this shard, or cannot be decided here, the slow way goes on.
+        // If the key is not in this shard, or its request cannot be decided here, the slow way goes on.
         let (cell, word) = table.read(shard, tag, ask.now_ns)?;
         let (outcome, next) = step(word);
         // The outcome is valid if there is nothing to write, or if the write succeeds. Otherwise another thread has
@@ -277,7 +278,7 @@ fn ruled<A: Algorithm>(
     })
 }
 
-/// Calls [`priced`] and returns a decision.
+/// Calls [`priced`] and returns its outcome as a decision.
 #[inline(never)]
 pub(in crate::keyed) fn priced_decision(
     table: &Table,
@@ -286,8 +287,8 @@ pub(in crate::keyed) fn priced_decision(
     tag: Tag,
     ask: Ask,
 ) -> Result<Decision, Missed> {
-    // Own quotas are decided in a function of their own. In a table of tiers, a decision need not compare the word's
-    // quota with that of the request.
+    // Requests under quotas that callers bring are decided in another function, so that a decision in a table of tiers
+    // need not compare the word's quota with the request's quota.
     if book.takes_own() {
         return own_decision(table, book, shard, tag, ask);
     }
@@ -335,12 +336,12 @@ fn priced<D>(
 ) -> Result<D, Missed> {
     loop {
         let (cell, word) = table.read(shard, tag, ask.now_ns)?;
-        // A word whose quota has been replaced must first be re-based, and a word of another quota must be carried
-        // over. Both are done by the slow way.
+        // A word whose quota has been replaced must first be re-based. A word of a quota other than the request's must
+        // be carried over. The slow way does both.
         let Some(code) = coded(word) else {
             return Err(Missed::Afar);
         };
-        // There is one arm for each algorithm, as in `Cells::of`. The numbers of the quota tell which algorithm it has.
+        // There is one arm for each algorithm, as in `Cells::of`. The quota's numbers name its algorithm.
         by_code!(code, A => {
             let layout = book.shared().of_code_as::<A>(code);
             // `of_code_as` makes a kernel of algorithm `A`, so this is never `None`.
@@ -355,7 +356,8 @@ fn priced<D>(
             } else {
                 shard.charge(cell, word, next)
             };
-            // If the word no longer stands, it was charged meanwhile or its quota was replaced, and it is read again.
+            // If the word is no longer in its cell, it was charged meanwhile or its quota was replaced. The new word is
+            // read.
             if stands {
                 return Ok(told(outcome, &layout.kernel));
             }

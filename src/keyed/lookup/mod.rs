@@ -1,4 +1,4 @@
-//! Requests whose key has a word: finding the word, reading it by its quota, and deciding on it or amending it.
+//! Requests whose key has a word: the word is found, read in the ticks of its quota, and then charged or amended.
 
 pub(in crate::keyed) mod amend;
 pub(in crate::keyed) mod hit;

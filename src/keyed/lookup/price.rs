@@ -1,22 +1,23 @@
 //! Reads the words of a table of several quotas, where each word carries the index of its quota. Re-bases words whose
 //! quota has been replaced.
 //!
-//! A word whose quota has been replaced is *re-based* when it is touched: it is read in its old ticks at the shard's
-//! floor, carried over the change (`algorithm/rebase.rs`), and written in the new quota's ticks. No thread re-bases a
-//! word to an older quota, because a word's own index says in which quota it is counted, and the numbers are read after
-//! the word.
+//! A word whose quota has been replaced is *re-based* when it is touched. It is read in its old ticks as of the shard's
+//! floor, converted to the new quota (`algorithm/rebase.rs`), and written in the new quota's ticks. No thread re-bases
+//! a word to an older quota, because a word's index names the quota in which the word is counted, and the numbers of
+//! that quota are read after the word.
 //!
-//! Words that no request touches are re-based in two other ways, each by a CAS from the exact word. The change of the
-//! quota itself goes through the whole table before it returns. If a shard's floor advances before the change has
-//! reached the shard, the sweep of the shard re-bases its words. So no word in old ticks is left under a floor above
-//! the instant of the change, and times in old ticks must stay unambiguous for at most one epoch after the change.
+//! Words that no request touches are re-based in two other ways, each by a CAS that expects the exact word. The change
+//! of the quota itself goes through the whole table before it returns. If a shard's floor advances before the change
+//! has reached the shard, the sweep of the shard re-bases its words. So no word in old ticks is left under a floor
+//! above the instant of the change. Therefore times in old ticks must stay unambiguous for at most one epoch after the
+//! change.
 //!
 //! # A word and its numbers
 //! A word is read first, and then the numbers of its quota. A thread that writes is safe, because its CAS fails if the
-//! word has been replaced. A thread that only reads loads the word once more after the numbers: if the word has not
-//! been replaced, neither have its numbers (`book.rs`). Both checks fail in one case only: the thread sleeps between
-//! its loads for so long that the index is retired, free and taken again, *and* then finds the same bits in the cell
-//! (tag, index and time). The table assumes that no thread sleeps that long, just as it assumes elsewhere that no
+//! word has been replaced. A thread that does not write must load the word once more after the numbers. If the word has
+//! not been replaced, neither have its numbers (`book.rs`). Both checks fail in one case only. The thread sleeps
+//! between its loads until the index has been retired, freed and taken again, *and* it then finds the same bits in the
+//! cell (tag, index and time). The table assumes that no thread sleeps that long, just as it assumes elsewhere that no
 //! thread sleeps until a time wraps.
 
 pub(in crate::keyed) mod all_words;
@@ -33,18 +34,18 @@ use crate::keyed::table::words::{FoundWord, Words};
 /// What a sweep or a change of quota does with one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::keyed) enum Settled {
-    /// The word should be forgotten. The caller vacates its cell.
+    /// The word should be forgotten. The caller vacates the cell.
     Stale,
     /// The word stays, perhaps re-based.
     Kept,
 }
 
-/// The state of a word under the quota in force.
+/// The state of a word, converted to the quota in force.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct Priced {
     /// The quota in force, and the word's index with its surplus.
     pub(in crate::keyed) lane: Lane,
-    /// The word's debt, seen from the floor, or from the instant given to `seen_from`.
+    /// The word's debt as of the floor, or as of the instant given to `seen_from`.
     pub(in crate::keyed) held: Held,
     /// The instant at which the quota of the word was replaced, if the word is still in the ticks of that quota.
     pub(in crate::keyed) replaced_ns: Option<u64>,
@@ -53,10 +54,10 @@ pub(in crate::keyed) struct Priced {
 }
 
 impl Priced {
-    /// The state of a live word, seen from the floor of its shard; `None` if the word has been replaced.
+    /// The state of a live word as of the floor of its shard; `None` if the word has been replaced.
     fn of(book: &Book, word: TableWord, floor_ns: u64) -> Option<Self> {
-        // The word is read in the ticks it was written in, as of the floor, at which every word of the shard can be
-        // read.
+        // The word is read in the ticks in which it was written. It is read as of the floor, since every word of the
+        // shard can be read as of that instant.
         let unpack = |layout: &Layout| {
             let ruled = layout.ruled();
             layout.unpack(word, &ruled, ruled.moment(floor_ns))
@@ -65,8 +66,8 @@ impl Priced {
         // has been replaced.
         let (lane, held, units, replaced_ns) = match book.page(word)? {
             Page::InForce(lane) => {
-                // The surplus keeps its form, since no decision uses it. Below, its bits only tell whether there is any
-                // surplus.
+                // No decision uses the surplus, so it stays as the bits of the word. Below, these bits only tell
+                // whether there is any surplus.
                 let surplus = lane.layout.surplus_of(OwnBits::from_bits(word.to_bits()));
                 let lane = Lane { own: lane.own.and(surplus), ..lane };
                 (lane, unpack(&lane.layout), surplus.to_bits(), None)
@@ -87,8 +88,8 @@ impl Priced {
         Some(Self { lane, held, replaced_ns, surplus_until_ns })
     }
 
-    /// True if the word's key owes nothing at `at_ns`, the instant from which the word is seen, and its surplus no
-    /// longer matters.
+    /// True if the word's key owes nothing at `at_ns` and the surplus no longer matters. `at_ns` must be the instant of
+    /// `held`.
     fn is_idle(&self, at_ns: u64) -> bool {
         let ruled = self.ruled();
         self.surplus_until_ns <= at_ns && ruled.is_idle(self.held, ruled.moment(at_ns))
@@ -98,16 +99,15 @@ impl Priced {
         self.lane.layout.ruled()
     }
 
-    /// True if the word's quota was replaced at an instant so far above the floor that no word may be written at that
-    /// instant yet.
+    /// True if the word's quota was replaced so far above the floor that no word may be written at that instant yet.
     fn is_ahead_of(&self, header: Header, epoch: u64) -> bool {
         self.replaced_ns
             .is_some_and(|at_ns| at_ns >> GRANULE_BITS > header.floor().saturating_add(epoch))
     }
 
-    /// The state seen from another instant.
+    /// The state, converted from the instant `at_ns` to the instant `from_ns`.
     pub(in crate::keyed) fn seen_from(self, at_ns: u64, from_ns: u64) -> Self {
-        // `later` or `earlier` is 0, depending on which of the two instants comes first.
+        // At least one of `later` and `earlier` is 0, since `passed` is 0 if its second instant comes first.
         let passed = |from_ns, to_ns| self.lane.layout.kernel.passed(from_ns, to_ns);
         let (later, earlier) = (passed(at_ns, from_ns), passed(from_ns, at_ns));
         Self { held: self.held.seen_later(later).seen_earlier(earlier), ..self }
@@ -115,10 +115,9 @@ impl Priced {
 }
 
 impl Words<'_> {
-    /// The state of a word, seen from the floor that dates it; `None` if another thread has replaced the word
-    /// meanwhile.
+    /// The state of a word as of the floor that dates it; `None` if another thread has replaced the word meanwhile.
     pub(in crate::keyed) fn priced(&self, book: &Book, found: &FoundWord) -> Option<Priced> {
-        // `None` means that another quota's numbers are being written, so the word has been replaced.
+        // `None` means that the numbers of another quota are being written, so the word has been replaced.
         let priced = Priced::of(book, found.word, found.header.floor_ns())?;
         // The word is loaded again after the numbers, which belong to its quota only if the word has not been replaced.
         let stands = points::is_whole(self.shard(found.index).load(found.cell) == found.word);
@@ -126,8 +125,8 @@ impl Words<'_> {
     }
 }
 
-/// Tells whether a live word, which the first floor dates, is idle at each of the other two floors; `None` if the word
-/// has been replaced.
+/// Tells for each of the last two floors whether a live word is idle at that floor. The first floor dates the word.
+/// `None` if the word has been replaced.
 #[cold]
 #[inline(never)]
 pub(in crate::keyed) fn priced_idle(
@@ -139,7 +138,7 @@ pub(in crate::keyed) fn priced_idle(
     Some(floors_ns.map(|at_ns| priced.seen_from(read_ns, at_ns).is_idle(at_ns)))
 }
 
-/// True if a sweep under floor `swept_ns` forgets a live word, which floor `floor_ns` dates; `None` if the word has
+/// True if a sweep under floor `swept_ns` forgets a live word. Floor `floor_ns` dates the word. `None` if the word has
 /// been replaced.
 #[cold]
 pub(in crate::keyed) fn is_stale_by(
@@ -152,7 +151,8 @@ pub(in crate::keyed) fn is_stale_by(
     // The layout of the quota in force, even if the word is counted in a replaced quota.
     let layout = priced.lane.layout;
     Some(match priced.replaced_ns {
-        // A word in the quota in force is stale as in a table of one quota, but only after its surplus has expired.
+        // A word in the quota in force becomes stale as in a table of one quota, but not before its surplus has
+        // expired.
         None => {
             priced.surplus_until_ns <= swept_ns && layout.staleness(floor_ns, swept_ns).of(word)
         }
@@ -183,7 +183,7 @@ impl Words<'_> {
 /// replaced. `None` if the shard was changed meanwhile.
 ///
 /// A word is not re-based while the instant of the change is more than an epoch above the floor. Until the floor has
-/// come near, the word stays in the ticks of the old quota, which reach that far.
+/// come near to that instant, the word stays in the ticks of the old quota, which can still express its times.
 #[cold]
 #[inline(never)]
 pub(in crate::keyed) fn settle(
@@ -206,8 +206,8 @@ pub(in crate::keyed) fn settle(
     if priced.is_idle(floor_ns) && !is_kept {
         return Some(Settled::Stale);
     }
-    // A stale word that is not forgotten above has a surplus that still matters. It gets a new time below, since the
-    // next floors could not date its old time.
+    // A stale word that is not forgotten above has a surplus that still matters. Such a word gets a new time below,
+    // since the next floors could not date its old time.
     let stays =
         !is_stale && (replaced_ns.is_none() || priced.is_ahead_of(header, layout.division.epoch));
     // The word is already in the quota in force, or the change is still too far above this floor.
@@ -216,8 +216,7 @@ pub(in crate::keyed) fn settle(
     }
     // A stale word still owes nothing after it gets a new time.
     let held = if is_stale { Held::IDLE } else { held };
-    // The word is written as of the floor, and the debt is as of the floor, too. So it drains at the same instant as
-    // before.
+    // Both the new word and its debt are as of the floor, so the debt drains at the same instant as before.
     let next = layout.live(own.and(layout.division.tag(word).into()), held, &ruled, moment);
     // If the CAS fails, the word was changed meanwhile, and the caller reads the shard again.
     shard.replace(cell, word, next).then_some(Settled::Kept)

@@ -2,7 +2,8 @@
 //! quota. If it does not find the key, an install decides the request.
 //!
 //! A request is decided, and a word is amended, by the quota in which the word is counted. In a table of several
-//! quotas, the quota in force is used if the word's quota has been replaced.
+//! quotas, the quota in force is used if the word's quota has been replaced. If callers bring their own quotas, the
+//! rules of `slow/own.rs` apply.
 
 mod own;
 
@@ -27,20 +28,19 @@ use crate::keyed::quotas::book::{Book, Quotas};
 use crate::keyed::table::words::{FoundWord, Key, Words};
 use own::Brought;
 
-/// A key's word as a request reads it: under the quota in force, and seen from the instant at which the request is
-/// decided.
+/// A key's word as a request reads it: in the quota that decides the request, and as of the instant of the decision.
 struct KeyWord<T> {
     found: FoundWord,
     terms: T,
     own: OwnBits,
     held: Held,
     at_ns: u64,
-    /// Used by amendments: the charges whose permits have become worthless. See `slow/own.rs`.
+    /// The charges whose permits have become worthless: see `slow/own.rs`. Only amendments use this.
     void: Void,
 }
 
 impl<T: Terms> KeyWord<T> {
-    /// The plan. If it is a denial that must write the word carried over to a faster quota, the state to write is
+    /// Returns the plan. If the plan is a denial that must carry the word over to a faster quota, the state to write is
     /// added.
     #[inline(always)]
     fn with_rebase(
@@ -62,12 +62,12 @@ trait Terms {
     /// The quota in which the word is decided and written.
     fn layout(&self) -> &Layout;
 
-    /// The word's own bits except the tag: the index of that quota, and the surplus.
+    /// The word's own bits except the tag: the index of the quota, and the surplus.
     fn quota_bits(&self) -> OwnBits {
         OwnBits::default()
     }
 
-    /// The instant at which the quota that the word is counted in was replaced; 0 if that quota is in force.
+    /// The instant at which the word's quota was replaced; 0 if that quota is in force.
     fn replaced_ns(&self) -> u64 {
         0
     }
@@ -78,10 +78,10 @@ trait Terms {
         asked_ns
     }
 
-    /// The state of the word, seen from the instant of the decision or amendment.
+    /// The state of the word as of the instant of the decision or amendment.
     fn seen(&mut self, found: &FoundWord, at_ns: u64) -> Held;
 
-    /// The state of the word, seen from its shard's floor, where every word can be read.
+    /// The state of the word as of its shard's floor. Every word can be read as of that instant.
     fn at_floor(&self, found: &FoundWord) -> Held;
 
     /// A word with these own bits, and with this state as of an instant.
@@ -107,7 +107,7 @@ trait Terms {
     #[inline(always)]
     fn before_write(&self) {}
 
-    /// True if a charge was made under the quota of a word with these own bits, and its permit has not become
+    /// True if a charge was made under the quota of a word with these own bits, and the charge's permit has not become
     /// worthless.
     fn is_of(&self, _own: OwnBits, _charge: &View, _void: Void) -> bool {
         true
@@ -158,11 +158,11 @@ impl Layout {
         }
     }
 
-    /// The state of a live word of this quota, seen from an instant. `algorithm` must be the algorithm of this layout.
+    /// The state of a live word of this quota as of `at_ns`. `algorithm` must be the algorithm of this layout.
     #[inline(always)]
     pub(super) fn seen_by(&self, algorithm: &impl Decides, found: &FoundWord, at_ns: u64) -> Held {
-        // Near the floor, the low bits can be read relative to now. Otherwise the word is read as of the floor, and its
-        // state is then converted to now.
+        // If `at_ns` is near to the floor, the low bits can be read relative to `at_ns`. Otherwise the word is read as
+        // of the floor, and its state is then converted to `at_ns`.
         if dates(found.header, Near::to(at_ns, self.division.epoch)) {
             return self.unpack(found.word, algorithm, algorithm.moment(at_ns));
         }
@@ -188,7 +188,7 @@ impl Terms for &Layout {
     }
 }
 
-/// One of several quotas: the quota that the word names or, if that has been replaced, the quota in force.
+/// One of several quotas: the quota that the word names or, if that quota has been replaced, the quota in force.
 impl Terms for (&Book, Priced) {
     fn layout(&self) -> &Layout {
         &self.1.lane.layout
@@ -203,8 +203,8 @@ impl Terms for (&Book, Priced) {
     }
 
     fn seen(&mut self, found: &FoundWord, at_ns: u64) -> Held {
-        // The word was read as of the floor. Its state is converted from there to `at_ns`, which may be earlier or
-        // later.
+        // The word was read as of the floor. Its state is converted to `at_ns`, which may be earlier or later than the
+        // floor.
         self.1.seen_from(found.header.floor_ns(), at_ns).held
     }
 
@@ -300,8 +300,9 @@ impl<T: Terms> Reading for KeyWord<T> {
 }
 
 impl<T: Terms> Slot<KeyWord<T>> for Words<'_> {
-    /// Writes the word in the quota in force, which re-bases a word of a replaced quota. The CAS expects the exact
-    /// word. If it succeeds, the word was read by the numbers of its own quota: see the head of `price.rs`.
+    /// Writes the word in the ticks of the quota that decided. This re-bases a word of a replaced quota. The CAS
+    /// expects the exact word. If it succeeds, the word was read by the numbers of its own quota: see the head of
+    /// `price.rs`.
     fn write(&self, read: &KeyWord<T>, next: Held) -> bool {
         self.put(read, read.own, next)
     }
@@ -324,7 +325,7 @@ impl Words<'_> {
 struct Search {
     index: usize,
     tag: Tag,
-    /// The word that was found, for the first turn of the loop. Later turns look for it again.
+    /// The word that was found, for the first turn of the loop. Later turns look for the word again.
     found: Cell<Option<FoundWord>>,
 }
 
@@ -337,8 +338,9 @@ impl<'t> Words<'t> {
         Some(Search { index, tag, found })
     }
 
-    /// Reads the word of a key in one shard. `at` gets the word and its quota. It returns the instant from which the
-    /// word should be seen, or what must come first, or that the request is not decided here.
+    /// Reads the word of a key in one shard. The closure `at` gets the word and its quota, and returns the instant as
+    /// of which the word should be read. Instead it may name an advance of the floor that must come first, or refuse to
+    /// use this word.
     #[inline(always)]
     fn read_word<P: Pricing<'t>>(
         &self,
@@ -347,8 +349,8 @@ impl<'t> Words<'t> {
         at: impl Fn(&FoundWord, &P::Terms) -> Reach,
     ) -> Option<KeyWord<P::Terms>> {
         // Lock-free: each repetition means that another thread has replaced the word, or that the floor was advanced.
-        // If the floor is still too far away after that, other threads have changed the shard in each round of the
-        // advance.
+        // If the floor is still too far away after the advance, other threads have changed the shard in each round of
+        // the advance.
         loop {
             let found =
                 search.found.take().or_else(|| self.find_dated(search.index, search.tag))?;
@@ -362,15 +364,15 @@ impl<'t> Words<'t> {
                     return Some(KeyWord { found, terms, own, held, at_ns, void: Void::NONE });
                 }
                 Reach::Leave => return None,
-                // The floor is brought near. That may forget the word, so the next turn looks for it again.
+                // Moving the floor may forget the word, so the next turn looks for the word again.
                 Reach::Follow(goal_ns) => self.follow(search.index, goal_ns),
                 Reach::Advance(goal_ns) => self.advance(search.index, goal_ns),
             }
         }
     }
 
-    /// Decides in the key's cell if this shard has the key, whatever the algorithm and the time. A question about a key
-    /// that a charge would forget first is not decided here: see [`Key::forgotten_in`].
+    /// Decides in the key's cell if this shard has the key, whatever the algorithm and the time. If a charge would
+    /// first forget the key, a request that does not charge is not decided here: see [`Key::forgotten_in`].
     #[inline(always)]
     pub(in crate::keyed) fn hit_slowly(
         &self,
@@ -419,7 +421,7 @@ impl<'t> Words<'t> {
             if ask.charge && self.division.is_behind(found.header, goal_ns) {
                 return Reach::Follow(goal_ns);
             }
-            // A question does not move the floor, but it must get the answer that a charge would get.
+            // A request that does not charge does not move the floor, but must get the answer that a charge would get.
             if !ask.charge && self.is_forgotten_first(found, ask) {
                 return Reach::Leave;
             }
@@ -427,14 +429,14 @@ impl<'t> Words<'t> {
         };
         let read = || self.read_word(pricing, search, at);
         let decided = decide(self, asked.verb, asked.cost, asked.charge, read);
-        // This is done even if the key has been forgotten meanwhile: an install then decides the request at this
-        // instant.
+        // The request takes this time even if its key has been forgotten meanwhile, since an install then decides it at
+        // this instant.
         fresh.ask.now_ns = decided_ns.get();
         let (read, outcome) = decided?;
         Some(fresh.told(outcome, read.terms.layout()))
     }
 
-    /// Amends the key's word if it is in this shard, and returns how many units that gave back.
+    /// Amends the key's word if it is in this shard, and returns the number of units given back.
     pub(in crate::keyed) fn amend_in(
         &self,
         key: &Key<'_>,
@@ -489,7 +491,7 @@ impl<'t> Words<'t> {
         })
     }
 
-    /// True if a charge would forget the key before it decides: see [`Key::forgotten_in`].
+    /// True if a charge would first forget the key: see [`Key::forgotten_in`].
     fn is_forgotten_first(&self, found: &FoundWord, ask: Ask) -> bool {
         !found.header.is_near(ask.now_ns, self.division.epoch)
             && self.is_forgotten(found.header, found.word, ask.now_ns)
@@ -499,7 +501,7 @@ impl<'t> Words<'t> {
 /// Whether a request can be decided in a word now.
 #[derive(Clone, Copy)]
 enum Reach {
-    /// The word can be used at once, seen from this instant.
+    /// The word can be used at once, as of this instant.
     At(u64),
     /// The floor of the word's shard must first follow until it is near to this instant.
     Follow(u64),
@@ -509,9 +511,9 @@ enum Reach {
     Leave,
 }
 
-/// The state of a live word of one quota, seen from an instant that is not near to the floor. The word is read as of
-/// the floor, and its state is then converted to that instant. If the instant is below the floor, a charge can still be
-/// written: it writes no earlier time than it found, so the word can be read back. If the instant is far above the
+/// The state of a live word of one quota as of `now_ns`, which is not near to the floor. The word is read as of the
+/// floor, and its state is then converted to `now_ns`. If `now_ns` is below the floor, a charge can still be written: a
+/// charge writes no earlier time than the word had, so the new word can be read back. If `now_ns` is far above the
 /// floor, nothing may be written until the floor has followed.
 #[cold]
 #[inline(never)]
@@ -522,7 +524,7 @@ fn seen_afar(layout: &Layout, found: &FoundWord, now_ns: u64) -> Held {
     if now_ns < floor_ns {
         held.seen_earlier(kernel.passed(now_ns, floor_ns))
     } else {
-        // The request is a question, or its cost never fits. Nothing is written, so the floor has not been moved.
+        // The request does not charge, or its cost never fits. Nothing is written, so the floor has not been moved.
         held.seen_later(kernel.passed(floor_ns, now_ns))
     }
 }
@@ -532,11 +534,12 @@ impl Key<'_> {
     #[inline(always)] // its callers are out of line
     pub(in crate::keyed) fn look(&self, fresh: &mut Fresh<'_>) -> Option<Decision> {
         // The home comes first, since nearly all keys are there. A key that moves between its shards during the search
-        // may be missed in all of them. Then the scan after an install's claim finds it.
+        // may be missed in all of them. Then the scan after an install's claim finds the key.
         self.shards().find_map(|index| self.words.hit_slowly(self, index, fresh))
     }
 
-    /// The shard that has the key, if a charge would let its floor follow and so forget the key before charging it.
+    /// The shard that has the key, if a charge would first let the floor of this shard follow and thereby forget the
+    /// key.
     pub(in crate::keyed) fn forgotten_in(&self, ask: &Ask) -> Option<usize> {
         self.shards().find(|&index| {
             let shard = self.words.shard(index);

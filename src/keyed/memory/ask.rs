@@ -1,4 +1,4 @@
-//! [`Ask`] and [`Fresh`]: a request to a table.
+//! [`Ask`], a request to a table, and [`Fresh`], a request whose key was not found.
 
 use crate::algorithm::Held;
 use crate::clock::Clock;
@@ -13,8 +13,8 @@ use crate::keyed::quotas::book::own::QuotaId;
 pub(in crate::keyed) struct Ask {
     pub(in crate::keyed) now_ns: u64,
     pub(in crate::keyed) cost: u64,
-    /// True if the cost is charged when it is admitted; false for a peek and for a cost of 0. A request that does not
-    /// charge changes nothing, not even a floor. Neither does a request for more than can ever fit.
+    /// True if the request's cost is charged on admission; false for a peek and for a cost of 0. A request that does
+    /// not charge changes nothing, not even a floor. A request whose cost can never fit changes nothing either.
     pub(in crate::keyed) charge: bool,
     pub(in crate::keyed) verb: Verb,
     /// The quota under which a new key is counted, in a table with several quotas.
@@ -32,7 +32,7 @@ impl Ask {
 /// A request whose key was not found.
 pub(in crate::keyed) struct Fresh<'a> {
     pub(in crate::keyed) ask: Ask,
-    /// The clock that `now_ns` was read from. It is read once more if the floor is ahead of `now_ns`.
+    /// The clock from which `now_ns` was read. The clock is read once more if the floor is ahead of `now_ns`.
     pub(in crate::keyed) clock: Option<&'a Clock>,
     /// The table's clock. It gives the instant at which a word is carried over to a quota that the caller brings along.
     pub(in crate::keyed) behind_word: Option<&'a Clock>,
@@ -46,7 +46,7 @@ impl<'a> Fresh<'a> {
         Self { ask, clock, behind_word: None, before: Held::IDLE }
     }
 
-    /// Turns an outcome under the quota of this layout into a decision.
+    /// Turns an outcome, which this layout's quota gave, into a decision.
     pub(in crate::keyed) fn told(&mut self, outcome: Outcome, layout: &Layout) -> Decision {
         self.before = outcome.before;
         outcome.told(layout.kernel, self.ask.now_ns, layout.rules.soft_bp)

@@ -1,9 +1,9 @@
-//! Huge pages, on Linux with the feature `huge-pages`: a large table lies in a memory mapping of its own, which asks
-//! for huge pages.
+//! On Linux with the feature `huge-pages`, a large table lies in a memory mapping of its own, for which it asks the
+//! kernel for huge pages.
 //!
 //! A page then has 2 MiB instead of 4 KiB, so the page addresses of a large table fit in the core's cache of addresses
-//! (the TLB). A decision that has to wait for a line from memory then need not wait for the address of its page as
-//! well. If the kernel has no huge pages to give, it gives small ones; if it refuses the mapping, the table uses the
+//! (the TLB). A decision that waits for a line from memory then does not also wait for the address of that line's page.
+//! If the kernel has no huge pages to give, it gives small ones; if it refuses the mapping, the table uses the
 //! allocator's memory.
 //!
 //! Three libraries do what would otherwise be `unsafe` here: `memmap2` makes the mapping, `zerocopy` reads its bytes as
@@ -19,12 +19,12 @@ use zerocopy::FromBytes;
 use super::shard::Shard;
 
 /// The size of a huge page on x86-64, and on AArch64 with pages of 4 KiB. Where huge pages are larger than this, the
-/// mapping is not aligned to them, and may hold one huge page fewer.
+/// mapping is not aligned to them, so it may contain one huge page less.
 const HUGE_PAGE: usize = 2 << 20;
 
 type Shards<'a> = &'a [Shard];
 
-/// The memory that the shards lie in.
+/// The memory in which the shards lie.
 enum Owner {
     Allocated(Box<[Shard]>),
     /// A mapping, and how many of its bytes lie before the first huge page.
@@ -80,18 +80,18 @@ pub(in crate::keyed) fn map(count: usize, shard: impl FnMut() -> Shard) -> Optio
     // The kernel may refuse the mapping, for instance under a limit on address space. The caller then uses the
     // allocator's memory.
     let map = MmapMut::map_anon(mapped).ok()?;
-    // This is less than one huge page, and the mapping has one to spare.
+    // `before` is less than one huge page, and the mapping has one huge page to spare.
     let before = map.as_ptr().align_offset(HUGE_PAGE);
     // A kernel without huge pages refuses the advice; the pages are then small.
     let _ = map.advise_range(Advice::HugePage, before, mapped - HUGE_PAGE);
-    // The mapping and the shards that borrow from it move as one value, and end together.
+    // The mapping and the shards that borrow from it move as one value, and are dropped together.
     let owner = MutBorrow::new(Owner::Mapped(map, before));
     let both = Both::try_new(owner, |owner| {
         // The owner was made as `Mapped` just above.
         let Owner::Mapped(map, before) = owner.borrow_mut() else { return Err(()) };
         let shards =
-            // This fails only for a wrong length or alignment. The length is a whole number of shards, and a huge page
-            // begins where a shard can.
+            // This fails only for a wrong length or alignment. The length is a whole number of shards, and a shard may
+            // begin where a huge page begins.
             <[Shard]>::mut_from_bytes(&mut map[*before..*before + bytes]).map_err(|_| ())?;
         // The shards are touched here for the first time, so the kernel supplies the pages now and not during a
         // decision.

@@ -1,4 +1,4 @@
-//! How a table's word is divided, computed from the policy.
+//! How a table's words are divided into fields, which follows from the policy.
 //!
 //! ```text
 //! vacant   0
@@ -12,16 +12,16 @@
 //! caller's now. Let E be the epoch, and `at` an instant in [F - E, F + E]; all times are in the algorithm's unit. A
 //! live word's time then lies
 //!
-//! * above `at - back`: its key became idle no earlier than F - 2E (`floor`), which is no earlier than `at - 3E`, since
-//!   `at` is at most F + E; a window's index lies up to `before` units further back than the instant at which the
-//!   window becomes idle;
-//! * at or below `at + 2E + ahead`: the word was written at an instant up to F + E, and GCRA writes a TAT up to `ahead`
-//!   later. `ahead` is twice the burst, which leaves room for a charge that is carried over from the spill. It is more
-//!   if denied requests are charged, too. The end of a penalty also lies up to `ahead` later. A word under a penalty
-//!   becomes idle when the penalty ends, and the word that it replaced would have become idle no later. So the lower
-//!   bound holds for a penalty, too.
+//! * above `at - back`. Its key became idle no earlier than F - 2E (`floors/floor.rs` says why). That is no earlier
+//!   than `at - 3E`, since `at` is at most F + E. The index of a window lies up to `before` units before the instant at
+//!   which the window becomes idle.
+//! * at or below `at + 2E + ahead`. The word was written no later than F + E, which is at most `at + 2E`. GCRA writes a
+//!   TAT that lies up to `ahead` later. `ahead` is twice the burst, which leaves room for a charge that is carried over
+//!   from the spill; it is more if denied requests are charged, too. The end of a penalty also lies up to `ahead`
+//!   later. A word under a penalty becomes idle when the penalty ends, and the word that it replaced would have become
+//!   idle no later. So the lower bound holds for a penalty, too.
 //!
-//! The range is at most 5E + before + ahead wide, which fits in the field, so the low bits name one instant. A request
+//! This range is at most 5E + before + ahead wide, which fits in the field. So the low bits name one instant. A request
 //! that is late by less than an epoch, as happens when threads read the clock in different orders, is decided like any
 //! other.
 
@@ -41,27 +41,28 @@ use crate::verb::{Asked, HeldAt, plan};
 use super::shard::{GRANULE_BITS, Header, TAG_BITS_MIN, TableWord, is_live};
 
 /// The fewest granules in an epoch. With fewer, the floor would have to advance almost as often as the clock.
-// This is 67 milliseconds: hits then move a shard's floor at most fifteen times a second.
+// 64 granules are 67 milliseconds, so hits move a shard's floor at most fifteen times a second.
 const EPOCH_GRANULES_MIN: u64 = 64;
 
-/// An epoch that lasts a minute keeps floor advances rare even in large, thinly used tables.
+/// The granules in a minute. An epoch of this length keeps floor advances rare even in large, thinly used tables.
 const EPOCH_GRANULES_ENOUGH: u64 = 60_000_000_000 >> GRANULE_BITS;
 
-/// For an epoch of four seconds a coarser tick is accepted: keys that come back within four seconds find their words.
+/// The granules in four seconds. To make an epoch this long, a coarser tick is accepted: keys that come back within
+/// four seconds then find their words.
 const EPOCH_GRANULES_LONG: u64 = 4_000_000_000 >> GRANULE_BITS;
 
 /// The number of granules in all times that a `u64` of nanoseconds can hold.
-// Twice this number is still far below the end of a `u64`, so `is_near` cannot overflow.
+// Twice this number is still far below `u64::MAX`, so `is_near` cannot overflow.
 const EPOCH_GRANULES_MAX: u64 = u64::MAX >> GRANULE_BITS;
 
-/// The fewest bits of state. A claim has a nonce in place of the state, and a shorter nonce would repeat too soon (it
-/// has the 12 bits of the install counter and 2 of the floor).
+/// The fewest bits of state. In a claim a nonce takes the place of the state, and a nonce of fewer bits would repeat
+/// too soon. The 14 bits are the 12 of the install counter and 2 of the floor.
 const STATE_BITS_MIN: u32 = 14;
 
-/// For a tag of this width a coarser tick is accepted.
+/// To leave a tag of this width, a coarser tick is accepted.
 const TAG_BITS_ENOUGH: u32 = 32;
 
-/// For a tag of this width it is accepted that each decision has to search for the sum of the counts.
+/// To leave a tag of this width, counts are packed so tightly that each decision has to search for their sum.
 const TAG_BITS_SEARCHED: u32 = 28;
 
 /// Units that rounding may add at the edges of the range in the module header.
@@ -104,8 +105,9 @@ pub(in crate::keyed) struct Layout {
     pub(in crate::keyed) back: u64,
     /// The furthest that a word's time may lie ahead of the instant at which it is written.
     pub(in crate::keyed) ahead: u64,
-    /// E, the epoch, in the algorithm's unit. It is at least half of the longest time that a word can stay live, or an
-    /// eighth in a table of several quotas, so that an advance past all live words takes only a few steps.
+    /// E, the epoch, in the algorithm's unit. It is at least half of the longest time for which a word can stay live,
+    /// or an eighth of that time in a table of several quotas. So an advance of the floor past all live words takes
+    /// only a few steps.
     pub(in crate::keyed) epoch_units: u64,
 }
 
@@ -149,9 +151,9 @@ impl Layout {
             .ok_or_else(|| refuse(needed_bits))
     }
 
-    /// The merit of a layout: the bits of its tag, and under GCRA its epoch. Each is capped where more would be no
-    /// better. Windows choose between precise starts and fast decisions, and neither is worth giving up for a longer
-    /// epoch.
+    /// The merit of a layout: the bits of its tag, and under GCRA its epoch. Each number is capped where a larger one
+    /// would be no better. Windows choose between precise starts and fast decisions, and neither is worth giving up for
+    /// a longer epoch.
     fn merit(&self) -> (u32, u64) {
         // The epoch of a window does not matter, so it is taken to be long enough.
         let epoch = if self.kernel.is_gcra() { self.division.epoch } else { EPOCH_GRANULES_LONG };
@@ -274,7 +276,7 @@ impl Division {
 
     /// The tag of a live word, in the form that [`Self::is_live`] takes.
     pub(in crate::keyed) fn tag(&self, word: TableWord) -> Tag {
-        // These are all bits above the state. A claim's topmost bit would be among them, so callers pass no claims.
+        // The tag is all bits above the state. In a claim they include the topmost bit, so callers pass no claims.
         Tag::from_bits(word.to_bits() & self.words_per_tag.wrapping_neg())
     }
 
@@ -358,8 +360,8 @@ impl Layout {
         // name one instant.
         let held = self.unpack(word, algorithm, moment);
         let seen = HeldAt { held, at_ns: now_ns, moment, late: 0 };
-        // The next word is written at now, which lies at most an epoch above the floor, so it can be read back under
-        // this floor and the next.
+        // Now lies at most an epoch above the floor, so the next word, which is written at now, can be read under this
+        // floor and under the next.
         plan(algorithm, asked, seen, word, |next| self.live(own, next, algorithm, moment))
     }
 

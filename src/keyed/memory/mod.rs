@@ -1,7 +1,7 @@
 //! The memory of a table: its shards in one array, which is allocated once.
 //!
-//! One spare shard is allocated in addition, before or after the others, so that a unit begins at a pair of lines that
-//! the hardware fetches together. Large tables may lie in huge pages: see `huge_pages`.
+//! The array has one spare shard, before or after all others. It is placed so that each unit, a pair of shards, fills
+//! two cache lines that the hardware fetches together. Large tables may lie in huge pages: see `huge_pages`.
 
 pub(in crate::keyed) mod ask;
 #[cfg(all(feature = "huge-pages", target_os = "linux", not(any(loom, shuttle))))]
@@ -57,8 +57,8 @@ impl Memory {
         Ok(Self::allocated(shards))
     }
 
-    /// Makes `count` shards, read from `next` one by one. The memory grows as they come: a file that promises many
-    /// shards and contains few costs at most twice the memory of those it contains.
+    /// Makes `count` shards, which `next` reads one by one. The memory grows as shards are read: if a file promises
+    /// many shards but contains few, the memory is at most twice what those few need.
     pub(super) fn told<E: From<BuildError>>(
         count: usize,
         mut next: impl FnMut() -> Result<Shard, E>,
@@ -73,12 +73,12 @@ impl Memory {
             }
             shards.push(next()?);
         }
-        // A mapping cannot grow as shards come, so for a moment there are two copies. All shards have been read by now,
-        // so no mapping is made for a file that ends too early.
+        // A mapping cannot grow, so the shards are copied into it at the end, and exist twice for a moment. All shards
+        // have been read by now, so no mapping is made for a file that ends too early.
         let mut told = shards.iter().map(Shard::copy);
         // After the last copy comes the spare shard, which is vacant.
         let mapped = map(count + 1, || told.next().unwrap_or_else(|| Shard::new(0)));
-        // The copy in the mapping is the table; the other copy is freed here.
+        // The table uses the copy in the mapping; the other copy is freed here.
         if let Some(shards) = mapped {
             return Ok(Self { shards, start: 0 });
         }
@@ -113,7 +113,7 @@ impl Memory {
         size_of_val::<[Shard]>(&self.shards)
     }
 
-    /// The shard with this number, which is below [`len`](Self::len), as `hash` makes it.
+    /// The shard with this number. The number comes from `hash`, and is below [`len`](Self::len).
     #[inline]
     pub(super) fn shard(&self, index: usize) -> &Shard {
         // The index is in bounds: the first unit begins at shard 0 or 1, and there is one shard more than there are

@@ -3,8 +3,8 @@
 //! Under loom and shuttle a model plants one [`Fault`], and the point that asks for that fault does the wrong thing.
 //! Everywhere else [`planted`] is the constant `false`, and each function here does exactly what its name says. The
 //! functions are in one file so that a reader of the protocol sees only its steps, and a reader of the models sees
-//! everything that can be broken. The points of a step on a single word or header are in the type that takes the step,
-//! [`Shard`].
+//! everything that can be broken. The points of a step on a single word or header are in [`Shard`], the type that takes
+//! the step.
 //!
 //! Only the points on the path of a hit are marked for inlining. The others compile to nothing anyway.
 
@@ -19,9 +19,9 @@ use crate::keyed::memory::rival::Rival;
 
 // Words and headers.
 
-/// Loads, after a word, the header that dates it in a sweep. `before` was loaded before the word.
+/// In a sweep, loads the header that dates a word which has just been loaded. `before` was loaded before the word.
 pub(in crate::keyed) fn header_behind_swept(shard: &Shard, before: Header) -> Header {
-    // A word of a newer floor, read by the older one, could pass for one that has been idle for an
+    // A word that was written under a newer floor but is read under the older one could seem to have been idle for an
     // epoch.
     if planted(Fault::SweepWithStaleHeader) { before } else { shard.header() }
 }
@@ -34,7 +34,7 @@ pub(in crate::keyed) fn header_behind_survey(shard: &Shard, before: Header) -> H
 
 /// As [`header_behind_swept`], for a copy, which dates words in a file by this header.
 pub(in crate::keyed) fn header_behind_copy(shard: &Shard, before: Header) -> Header {
-    // With an older header the word would be read wrongly after a restore, which knows no other floor.
+    // With an older header the word would be read wrongly after a restore, since the file names no other floor.
     if planted(Fault::SnapshotWithStaleHeader) { before } else { shard.header() }
 }
 
@@ -56,7 +56,7 @@ pub(in crate::keyed) fn kind_swept(word: TableWord) -> Kind {
     }
 }
 
-/// True if the words that a sweep leaves limit the next floor, so that they stay readable under it.
+/// True if a word that a sweep leaves in place limits the next floor, so that the word stays readable under that floor.
 pub(in crate::keyed) fn bounds_floor(live: bool) -> bool {
     // Beyond an epoch the low bits of a word's time no longer name one instant.
     live && !planted(Fault::JumpOverLiveWords)
@@ -71,7 +71,7 @@ pub(in crate::keyed) fn is_own(division: &Division, word: TableWord, tag: Tag) -
 }
 
 /// Judges another key's word: whether it is idle at the published floor, and whether it is idle at the latest floor
-/// that the present time allows. Its cell is free only if it is idle at the published floor.
+/// that the present time allows. The word's cell is free only if the word is idle at the published floor.
 pub(in crate::keyed) fn judged([is_idle, is_idle_soon]: [bool; 2]) -> [bool; 2] {
     // If the cell were taken before the word is idle at the published floor, its key would come back without its debt.
     let is_evicted =
@@ -104,7 +104,7 @@ pub(in crate::keyed) fn skips_scan() -> bool {
     planted(Fault::NoVerify)
 }
 
-/// Returns the rival word to which a claim gives way after its scan, which is any word of the same key.
+/// Returns the rival to which a claim gives way after its scan: any word of the same key.
 pub(in crate::keyed) fn heeded(rival: Option<Rival>) -> Option<Rival> {
     // If one of the three kinds of rival were ignored, some order of two installs would let both open: see `install`.
     rival.filter(|rival| {
@@ -143,7 +143,7 @@ pub(in crate::keyed) fn highest<const N: usize>(floors_ns: [u64; N]) -> u64 {
 
 /// True if a word of this shard can express the instant at which its key starts.
 pub(in crate::keyed) fn can_start(division: &Division, header: Header, base_ns: u64) -> bool {
-    // If it were written at an instant far from its floor, it would be read as another instant.
+    // A word that is written at an instant far from its floor would be read as another instant.
     header.is_near(base_ns, division.epoch) || planted(Fault::FloorLeftOutOfBase)
 }
 
@@ -192,7 +192,8 @@ pub(in crate::keyed) fn vacates_rival(is_rival: bool) -> bool {
 
 /// True if a charge in the spill is decided again because a floor has passed its time.
 pub(in crate::keyed) fn is_decided_anew(is_passed: bool) -> bool {
-    // The key may have had a cell and been forgotten since, with charges that count at this request's time.
+    // Meanwhile the key may have had a cell and been forgotten, although its charges there count at this request's
+    // time.
     is_passed && !planted(Fault::SpillFloorsReadOnce)
 }
 
@@ -210,7 +211,8 @@ pub(in crate::keyed) fn raises_mark(is_lower: bool) -> bool {
 
 // Quotas that change.
 
-/// True if the numbers that were read belong to one quota: they do if the word is unchanged after they were read.
+/// True if the numbers that were read belong to one quota. They do if the word, or the numbers' version, is unchanged
+/// after the reading.
 #[inline(always)]
 pub(in crate::keyed) fn is_whole(is_whole: bool) -> bool {
     // A mixture of two quotas' numbers is a quota that was never set.
@@ -224,14 +226,14 @@ pub(in crate::keyed) fn overwrites_numbers() -> bool {
     planted(Fault::QuotaWrittenInPlace)
 }
 
-/// The versions of numbers while they are written, and afterwards.
+/// The version of a quota's numbers while they are written, and their version afterwards.
 pub(in crate::keyed) fn versions_behind(version: u64) -> [u64; 2] {
     // The version is an odd number while numbers are written, and an even number afterwards. No version comes twice.
     let steps = if overwrites_numbers() { [0, 0] } else { [1, 2] };
     steps.map(|step| version + step)
 }
 
-/// True if a word is counted in the quota that was asked for, and can be decided at once.
+/// True if a word is counted in the quota that the request names, so that the request can be decided at once.
 #[inline(always)]
 pub(in crate::keyed) fn is_asked(is_asked: bool) -> bool {
     // Otherwise the key would be limited by the quota of an earlier request.
@@ -258,13 +260,13 @@ pub(in crate::keyed) fn behind_word(now_ns: u64) -> u64 {
     if planted(Fault::CarriedBeforeCharge) { 0 } else { now_ns }
 }
 
-/// True if a pass over the table looks for words that carry the index of a place before it frees the place.
+/// True if a pass over the table, before it frees a place, looks for words that carry the place's index.
 pub(in crate::keyed) fn looks_before_freeing() -> bool {
     // Otherwise such words would be read in the ticks of the quota that gets the place next.
     !planted(Fault::FreedUnseen)
 }
 
-/// The marks that a thread removes from a place when it pins it: both `free` and `leaving`.
+/// The marks that a thread removes from a place when it pins the place: both `free` and `leaving`.
 pub(in crate::keyed) fn unmarked([free, leaving]: [u64; 2]) -> u64 {
     // If the place stayed marked as leaving, it would be freed although a thread may have written its index into a word
     // meanwhile.
@@ -347,7 +349,7 @@ pub(in crate::keyed) fn is_last(is_same: bool) -> bool {
     is_same || planted(Fault::UndoOverAnother)
 }
 
-/// The charge that bounds an undo: the undo gives back no more of it than has not drained.
+/// The charge that bounds an undo: the undo gives back only the part of it that has not drained.
 pub(in crate::keyed) fn bounded_by<T>(charge: Option<T>) -> Option<T> {
     // The same bits may come from another charge, so the undo is bounded by its own charge.
     charge.filter(|_| !planted(Fault::UndoOverAnother))

@@ -11,22 +11,22 @@ use crate::keyed::memory::layout::Division;
 pub(in crate::keyed) enum Rival {
     /// The cell holds a live word of the key.
     Live,
-    /// Another install has claimed a cell before this thread's own cell, in the order of all cells.
+    /// Another install has claimed a cell that precedes this thread's own cell in the order of all cells.
     LowerClaim,
-    /// Another install has claimed a cell after this thread's own cell.
+    /// Another install has claimed a cell that follows this thread's own cell in that order.
     HigherClaim,
 }
 
 impl Rival {
-    /// Classifies a word at one position for the claim of `tag` at another. Returns `None` if the word is another
-    /// key's, or is that claim itself.
+    /// Classifies the word at position `at`, as the holder of the claim of `tag` at position `mine` sees it. Returns
+    /// `None` if the word belongs to another key, or is that claim itself.
     pub(in crate::keyed) fn of<P: Ord + Copy>(
         division: &Division,
         tag: Tag,
         (word, at): (TableWord, P),
         mine: P,
     ) -> Option<Self> {
-        // The key's live word.
+        // The key already has a live word.
         if division.is_live(word, tag) {
             return Some(Self::Live);
         }
@@ -35,8 +35,8 @@ impl Rival {
             _ if !division.is_claim_of(word, tag) => None,
             Ordering::Less => Some(Self::LowerClaim),
             Ordering::Greater => Some(Self::HigherClaim),
-            // This is the claim itself, or a claim of the same key by another install that has replaced it; then the
-            // opening fails.
+            // This is the claim itself, or another install of the same key has replaced it by its own claim. In that
+            // case the opening will fail.
             Ordering::Equal => None,
         }
     }

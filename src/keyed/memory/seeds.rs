@@ -65,7 +65,8 @@ impl<S> Hashing<S> {
     }
 
     /// The hasher for a file with these seeds. The same seeds make the same hasher, so each key is looked for where its
-    /// word is. The seeds are kept for the next snapshot. `None` if the file has no seeds and no hasher was given.
+    /// word is. The seeds are kept for the next snapshot. Returns `None` if the file has no seeds and no hasher was
+    /// given.
     pub(in crate::keyed) fn of_file(self, seeds: Option<[u64; 4]>) -> Option<(S, Option<Seeds>)> {
         match self {
             Self::Seeded(make) => {

@@ -1,4 +1,5 @@
-//! [`Shard`]: one cache line of seven cells and the header that dates them, and how a word in it is found and read.
+//! [`Shard`]: one cache line that has seven cells and a header, which dates their words. Here is also how a word in a
+//! shard is found and read.
 //!
 //! # Orderings
 //! A word can be read only together with a floor that is no older than the floor it was written under. This leads to
@@ -6,10 +7,10 @@
 //!
 //! * words are written with `Release` and loaded with `Acquire`, and the header is loaded with `Acquire` *after* the
 //!   word: so a thread that reads a word gets a floor at least as new as the writer's;
-//! * the header is also loaded before the words; equal floors on both sides mean that no word was read under a floor
-//!   that was replaced meanwhile (which would only cause wrong denials);
+//! * the header is also loaded before the words. If both loads show the same floor, no word was read under a floor that
+//!   was replaced meanwhile; such a reading would only cause wrong denials;
 //! * a floor is published with `Release`, after the sweep under its predecessor;
-//! * the floor that dates a new word is read by a read-modify-write (`enter`): either the thread that opens the word
+//! * the floor that dates a new word is read by a read-modify-write (`enter`). So either the thread that opens the word
 //!   sees the next floor, or the sweep before that floor sees the word.
 
 mod claim;
@@ -33,7 +34,7 @@ pub(in crate::keyed) const GRANULE_BITS: u32 = 20;
 
 /// Cells in a shard: with the header they fill a line of 64 bytes.
 #[cfg(not(loom))]
-// 8 words of 8 bytes, one of them the header.
+// A line has 8 words of 8 bytes, and one of them is the header.
 pub(in crate::keyed) const CELLS: usize = 7;
 /// loom explores every order, so its shards are small.
 #[cfg(loom)]
@@ -48,8 +49,8 @@ pub(in crate::keyed) fn cells() -> std::ops::Range<usize> {
 #[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(size_of::<Shard>() == 64);
 
-/// The word in a cell: vacant, a claim, or a key's live word. It is also the word of a single limit whose quota may
-/// change, which has the same fields except the tag.
+/// The word in a cell: vacant, a claim, or a key's live word. The word of a single limit whose quota may change also
+/// has this type, with the same fields except the tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub(in crate::keyed) struct TableWord(u64);
@@ -124,9 +125,9 @@ impl Shard {
     }
 
     /// Counts the live words and claims of a tag. `states` is twice the number of different words that one tag can
-    /// have. There is no branch, since a branch on a cell cannot be predicted. Out of line, each cell takes five
-    /// instructions. If this were inlined, the compiler would sum several shards in vectors, and each cell would take
-    /// nine.
+    /// have. There is no branch, since a branch on a cell cannot be predicted. Out of line, the loop takes five
+    /// instructions per cell. If this function were inlined, the compiler would sum several shards in vectors, which
+    /// takes nine instructions per cell.
     #[inline(never)]
     pub(in crate::keyed) fn count(&self, tag: Tag, states: u64) -> u32 {
         cells()
@@ -201,7 +202,8 @@ pub(in crate::keyed) enum Missed {
 
 impl Shard {
     /// Returns the word that a hint of `tag` names, and its cell, if `is_found` accepts the word and the header that
-    /// dates it. Lock-free: each further turn means that another thread has begun an install or published a floor.
+    /// dates it. Lock-free: the loop takes another turn only if another thread has begun an install or published a
+    /// floor.
     #[inline(always)]
     pub(in crate::keyed) fn read(
         &self,
@@ -219,17 +221,16 @@ impl Shard {
             // written.
             let word = self.load(cell);
             let header = self.header_behind_word(before);
-            // The headers are equal, including the install counter: no floor was published and no install began in
-            // between. If they are not equal, another thread published a floor or began an install between the two
-            // readings. That is progress of the other thread, so the loop is lock-free. The hint may be wrong by now,
-            // so it is taken again.
+            // If the headers are equal, including the install counter, no floor was published and no install began
+            // between the two readings. Otherwise another thread did one of these. That thread made progress, so the
+            // loop is lock-free. The hint may be wrong by now, so it is taken again.
             if header == before {
                 return if is_found(word, header) { Ok((cell, word)) } else { Err(Missed::Afar) };
             }
         }
     }
 
-    /// Loads, after a word, the header that dates it. `before` was loaded before the word.
+    /// Loads the header that dates a word which has just been loaded. `before` was loaded before the word.
     #[inline(always)]
     pub(in crate::keyed) fn header_behind_word(&self, before: Header) -> Header {
         // The word may have been written under a floor that was published after `before` was loaded.
@@ -241,7 +242,8 @@ impl Shard {
 #[inline(always)]
 pub(in crate::keyed) fn is_live(word: TableWord, tag: Tag, words_per_tag: u64) -> bool {
     // The live words of a tag are consecutive numbers, the first of which is the tag itself, so one comparison decides.
-    // A word below the tag wraps to a huge number. A claim, whose topmost bit is set, lies far above all live words.
+    // If the word is below the tag, the difference wraps to a huge number. A claim, whose topmost bit is set, lies far
+    // above all live words.
     word.0.wrapping_sub(tag.to_bits()) < words_per_tag
 }
 
@@ -261,8 +263,8 @@ impl Shard {
         self.alike(tag, state_bits).first()
     }
 
-    /// The cells whose words may be live words of a tag. Only as many of the tag's topmost bits are compared as the
-    /// narrowest tag has. A word of another tag has the same topmost bits once in 2^24. It then hides the key's own
+    /// The cells whose words may be live words of a tag. Only the tag's topmost bits are compared, as many as the
+    /// narrowest tag has. Another tag has the same topmost bits once in 2^24. Its word may then hide the key's own
     /// word, and the key is decided the slow way.
     #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
     #[inline(always)]
@@ -375,7 +377,7 @@ impl Shard {
     #[cfg(any(test, not(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))))]
     #[inline(always)]
     fn portable(&self, value: u64, lowest: u32) -> CellMask {
-        // The loads acquire, although a hint needs no order, so that a model explores the same loads as a decision.
+        // A hint needs no order. The loads are Acquire only so that a model explores the same loads as a decision.
         let is_it = |cell: &usize| (self.load(*cell).0 ^ value) >> lowest == 0;
         cells().filter(is_it).fold(CellMask::default(), CellMask::with)
     }
@@ -388,14 +390,13 @@ pub(in crate::keyed) struct CellMask(u32);
 impl CellMask {
     #[inline(always)]
     pub(in crate::keyed) fn first(self) -> Option<usize> {
-        // The two lowest bits are the header's and are always 0, so a set bit belongs to a cell; the first cell's are
+        // The two lowest bits are the header's and are always 0, so a set bit belongs to a cell. The first cell has
         // bits 2 and 3.
         (self.0 != 0).then(|| (self.0.trailing_zeros() / 2) as usize - 1)
     }
 
     #[inline(always)]
     pub(in crate::keyed) fn count(self) -> usize {
-        // Each cell has two bits.
         self.0.count_ones() as usize / 2
     }
 
@@ -412,7 +413,7 @@ impl CellMask {
 /// |---|---|
 /// | install counter | each claim and each opening adds one; the overflow is lost |
 /// | 0 | no thread (reserved) |
-/// | floor | a thread that has swept the shard under the old one; it never falls |
+/// | floor | a thread that has swept the shard under the old floor; the floor never falls |
 ///
 /// The floor counts granules of 2^20 ns since the clock's origin. 44 bits are enough for every `u64` of nanoseconds, so
 /// the floor never wraps.
@@ -423,7 +424,7 @@ impl Header {
     const FLOOR_BITS: u32 = u64::BITS - GRANULE_BITS;
     const FLOOR_MASK: u64 = (1 << Self::FLOOR_BITS) - 1;
     // The counter takes the bits above the floor, except for 8 reserved bits. Under one floor a claim's nonce repeats
-    // after 4096 claims and openings in its shard; afterwards the floor's low bits distinguish claims.
+    // after 4096 claims and openings in its shard. Claims under different floors differ in the floor's low bits.
     const COUNTER_BITS: u32 = 12;
     // The counter is in the topmost bits, so an overflow of the addition is lost and never touches the floor.
     const ONE_INSTALL: u64 = 1 << (u64::BITS - Self::COUNTER_BITS);
@@ -484,7 +485,7 @@ impl Header {
 pub(in crate::keyed) struct Near {
     /// The lowest floor, in granules; it wraps below 0.
     from: u64,
-    /// How many granules the highest lies above the lowest.
+    /// How many granules the highest floor lies above the lowest.
     span: u64,
 }
 
@@ -498,13 +499,13 @@ impl Near {
     #[inline(always)]
     pub(in crate::keyed) fn includes(self, header: Header) -> bool {
         // Neither floor nor instant has more than 44 bits. The difference wraps to a huge number if the floor lies
-        // below, so one comparison is enough.
+        // below `from`, so one comparison is enough.
         header.floor().wrapping_sub(self.from) <= self.span
     }
 }
 
-// The points of this type at which the models break the protocol: each does what its name says unless a model plants
-// its fault, like those in `points`.
+// The functions below are the points of this type at which the models break the protocol. As in `points`, each does
+// what its name says unless a model plants its fault.
 
 /// The ordering of a word's load.
 #[inline(always)]

@@ -1,4 +1,4 @@
-//! [`Tallies`]: counts of what happens to a table, kept off the hot path.
+//! [`Tallies`]: counts of those events of a table that are off the hot path.
 
 use crossbeam_utils::CachePadded;
 

@@ -1,4 +1,4 @@
-//! The sketch that decides keys for which there is no cell.
+//! The sketch that decides requests of keys for which there is no cell.
 
 pub(in crate::keyed) mod reach;
 pub(in crate::keyed) mod settle;

@@ -3,8 +3,8 @@
 use crate::keyed::memory::shard::GRANULE_BITS;
 use crate::keyed::quotas::book::Book;
 
-/// The epochs that a mark reaches in a table of several quotas: twice as many as the longest debt takes to drain, see
-/// the head of `settle.rs`.
+/// In a table of several quotas a mark reaches this many epochs beyond its charge: twice as many as the longest debt
+/// takes to drain (see the head of `settle.rs`).
 const REACH_EPOCHS: u64 = 16;
 
 /// [`REACH_EPOCHS`] in nanoseconds.

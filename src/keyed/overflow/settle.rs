@@ -1,21 +1,21 @@
 //! How the words of the spill follow a change of a quota, in a table of several quotas.
 //!
-//! In a table of several quotas each tier has a part of the cells to itself, as large as the parts of the others. So a
-//! flood in one tier takes nothing from another, and the cells of a key are all counted in quotas of its tier. A cell's
-//! word has the index of its quota, as the table's own words do, and the index leads to the numbers in the same
-//! [`Book`]. The rules are also those of the table's own words. A request charges only words of the quota that it is
-//! decided by, each by a compare-and-swap from the exact word. A change brings every cell of its tier over to the new
-//! quota before it returns, and a request that meets a cell before the change brings it over itself
-//! ([`Spill::settled`]). So admissions under the old quota have charged all of a key's cells before any of these was
-//! brought over, and admissions under the new quota charge all of them afterwards. Across a change each cell holds no
-//! less than a word of the key's own would, so the bound of `algorithm/rebase.rs` holds for the spill, too.
+//! Each tier has its own part of the cells. All parts have the same size. So a flood of keys in one tier takes nothing
+//! from another tier, and all cells of a key are counted in quotas of its tier. A cell's word has the index of its
+//! quota, as the table's own words do, and the index leads to the numbers in the same [`Book`]. The cells also follow
+//! the rules of the table's own words. A request charges only words that are counted in the quota that decides it, each
+//! by a compare-and-swap from the exact word. A change brings every cell of its tier over to the new quota before it
+//! returns. If a request reaches a cell before the change does, the request brings the cell over itself
+//! ([`Spill::settled`]). So admissions under the old quota have charged all cells of a key before any of these cells
+//! was brought over, and admissions under the new quota charge all of them afterwards. Across a change each cell counts
+//! no less than the key's own word would, so the bound of `algorithm/rebase.rs` holds for the spill, too.
 //!
-//! A mark must outlast a change after which a debt drains more slowly. Under no quota of a table does a debt take
-//! longer than eight epochs to drain (`layout/shared.rs`). So a mark reaches sixteen epochs beyond its charge
-//! ([`REACH_EPOCHS`]), and is written before the charge. A change first raises every mark that lies beyond it to
-//! sixteen epochs beyond the change. So every charge that has not drained at a change has a mark that outlasts the
-//! charge. Either this change or an earlier one has raised the mark, or the charge is so recent that its own sixteen
-//! epochs cover the eight after the change.
+//! A mark must still be high enough after a change that makes debts drain more slowly. Under every quota of a table, a
+//! debt drains within eight epochs (`layout/shared.rs`). So a mark reaches sixteen epochs beyond its charge
+//! ([`REACH_EPOCHS`]), and is written before the charge. A change first raises every mark that lies after the change's
+//! instant to sixteen epochs beyond that instant. So every charge that has not drained at a change has a mark that
+//! outlasts the charge: this change or an earlier one has raised the mark, or the charge is so recent that its own
+//! sixteen epochs cover the eight after the change.
 
 use crate::sketch::Places;
 use crate::sync::Ordering;
@@ -27,7 +27,7 @@ use super::store::{Spill, SpillWords};
 
 impl Spill {
     /// Brings the cells of a key over to the quota in force, and returns that quota. The old quota counts as in force
-    /// until a change has written the instant at which it replaced it. Until then the cells' words lead to the old
+    /// until the change has written the instant of the replacement. Until then the cells' words lead to the old
     /// numbers, as the table's words do. So no thread waits for a thread that changes a quota.
     pub(in crate::keyed) fn settled(&self, book: &Book, places: &Places) -> Lane {
         // A change of the same tier may do this at the same time: each cell is brought over by the thread that comes
@@ -45,13 +45,13 @@ impl Spill {
 
     /// Raises the marks. This is the first step of a change of a tier's quota at this instant.
     pub(in crate::keyed) fn raise_marks(&self, changed_ns: u64) {
-        // The quota of a table of one quota never changes.
+        // A table of one quota never changes its quota.
         let SpillWords::Several { reach_ns } = self.words else { return };
         for mark in &self.marks {
-            // Relaxed: a mark that this change does not see reaches far enough, see the header. A mark that was written
-            // before the previous change brought the cell over is seen, since the right to change has passed from that
-            // change to this one. A mark at or before this change stands for no charge that still matters, so it need
-            // not outlast the change.
+            // Relaxed: a mark that this change does not see reaches far enough: see the head of this file. This change
+            // sees every mark that was written before the previous change brought the cell over, since the right to
+            // change has passed from that change to this one. A mark that does not lie after this change need not be
+            // raised, since it stands for no charge that still matters.
             if mark.load(Ordering::Relaxed) > changed_ns {
                 mark.fetch_max(changed_ns.saturating_add(reach_ns), Ordering::Relaxed);
             }
@@ -68,7 +68,8 @@ impl Spill {
         }
     }
 
-    /// Lock-free: if the loop repeats, this means that another thread has charged the cell or brought it over.
+    /// Brings a cell over to the quota in force, and returns that quota. Lock-free: the loop repeats only if another
+    /// thread has charged the cell or brought it over.
     fn settle_cell(&self, book: &Book, place: usize) -> Lane {
         loop {
             // The word has the index of its quota, so the numbers are read after the word, as in `price`.
@@ -85,7 +86,7 @@ impl Spill {
                         (book.lens(&old, book.bits_of(index)), book.lens(&new.layout, new.own));
                     // Every change refuses a quota whose words do not fit.
                     let (Some(old), Some(lens)) = lenses else { return new };
-                    // The numbers are being written, so the word is gone.
+                    // The numbers are being written, so the word has been replaced.
                     let (Some(before), Some(former)) =
                         (book.former(index), book.former_of(new.own))
                     else {
@@ -95,7 +96,7 @@ impl Spill {
                     let next = lens.rebased(word, old, former.as_ref(), at_ns);
                     self.cells.replace(place, word, next);
                 }
-                // The numbers are being written, so the word is gone.
+                // The numbers are being written, so the word has been replaced.
                 None => {}
             }
         }

@@ -1,4 +1,5 @@
-//! [`Spill`]: the sketch of a table, the marks of how long its charges matter, and how a request is decided there.
+//! [`Spill`]: the sketch of a table, its *marks* (instants until which charges in the sketch matter), and how the
+//! sketch decides a request.
 
 use crate::algorithm::{Decides, Former, Held, Kernel};
 use crate::clock::Timestamp;
@@ -30,12 +31,12 @@ const ROWS_OF_SKETCH: usize = 2;
 /// table's memory.
 const CELLS_PER_SHARD: usize = 1;
 
-/// The fewest cells of a row, for all tiers together. In a tiny table, an eighth of whose memory would be next to
-/// nothing, the cells take 1 KiB in all.
+/// The fewest cells of a row, for all tiers together. An eighth of a tiny table would be next to nothing, so the cells
+/// of all rows take at least 1 KiB.
 const CELLS_PER_ROW_MIN: usize = if cfg!(loom) { 2 } else { 64 };
 
-/// The number of shards that share a mark. They are few, so that full regions have marks of their own. The marks take
-/// 1/512 of the table's memory.
+/// The number of shards that share a mark. It is small, so that a full region of the table has marks of its own. The
+/// marks take 1/512 of the table's memory.
 // While a mark lies ahead of now, each install in its 64 shards reads two cells of the sketch, mostly for nothing. But
 // one mark per shard would take an eighth of the table's memory.
 const SHARDS_PER_MARK: usize = 64;
@@ -80,8 +81,8 @@ pub(in crate::keyed) struct Asked<'a> {
 
 /// True if a sketch can keep the bound of a policy.
 pub(in crate::keyed) fn can_spill(policy: &Policy) -> bool {
-    // A window that opens with its first request starts at another time for each key, but a cell that keys share has
-    // one start only. A log has no word to share.
+    // A window that opens with its first request starts at a different time for each key, but a cell that keys share
+    // has only one start. A log has no word to share.
     let is_apart =
         matches!(policy.algorithm(), Algorithm::FixedWindowFromFirst | Algorithm::SlidingLog);
     !is_apart && policy.at_limit().is_plain()
@@ -102,8 +103,8 @@ impl Spill {
         Self::of(words, shards, 1).map(Some)
     }
 
-    /// The spill of a table of these quotas, or `None` if no sketch can keep the bound of any, or if the words of
-    /// one do not fit beside an index.
+    /// The spill of a table of these quotas. Returns `None` if no sketch can keep the bound of any of the quotas, or if
+    /// the words of one quota do not fit beside an index.
     pub(in crate::keyed) fn of_book(
         book: &Book,
         shards: usize,
@@ -174,17 +175,17 @@ impl Spill {
 
     /// The marks, and then the sketch's words, as a snapshot has them.
     ///
-    /// A mark is read before the words that it stands for. So if a charge was made before this call, both its mark and
-    /// its words are there. If a charge is made during this call, a part of it may be there, which can only lead to
-    /// denials.
+    /// A mark is read before the words whose charges it covers. So the result has the mark and the words of every
+    /// charge that was made before this call. It may have a part of a charge that is made during this call, which can
+    /// only lead to denials.
     pub(in crate::keyed) fn words(&self) -> impl Iterator<Item = u64> {
         // Acquire: the words are loaded after the marks.
         let marks = self.marks.iter().map(|mark| mark.load(Ordering::Acquire));
         marks.chain(self.cells.words().map(Word::to_bits))
     }
 
-    /// Takes over the words of a snapshot, in their order. Returns the first word, with its index, that belongs to no
-    /// quota of its tier.
+    /// Takes over the words of a snapshot, in their order. Returns the first word that belongs to no quota of its tier,
+    /// with its position in the snapshot.
     pub(in crate::keyed) fn fill<E>(
         &mut self,
         book: Option<&Book>,
@@ -207,11 +208,12 @@ impl Spill {
         Ok(foreign.map(|(place, word)| (self.marks.len() + place, word.to_bits())))
     }
 
-    /// The cells of a key. They are the same whichever of its shards is home.
+    /// The cells of a key, which do not depend on which of its shards is its home.
     pub(in crate::keyed) fn places(&self, identity: Identity, second: usize, tier: u16) -> Places {
         // The tag and the shard are parts of hashes that no client can foresee. They are multiplied by odd numbers that
-        // look random, and folded, so that all bits of both affect every bit of these hashes. It does not matter which
-        // unit holds the home: two keys with one tag and the same units are one key in the table, and so they are here.
+        // look random, and folded, so that all bits of both affect every bit of the two hashes made here. It does not
+        // matter which unit holds the key's home: the table cannot distinguish two keys with the same tag and units,
+        // and neither can the sketch.
         let lower = lower(identity, second) as u64;
         let hashes =
             [mix(identity.tag.to_bits() ^ GOLDEN, SPREAD[0]), mix(lower ^ SPREAD[0], SPREAD[1])];
@@ -226,8 +228,8 @@ impl Spill {
     }
 
     /// The quota that the key's cells are counted in, and how they are read. In a table of several quotas the cells'
-    /// words name the quota. `None` if the words have no room for the quota, which does not happen in a table with a
-    /// spill.
+    /// words name the quota. Returns `None` if the words have no room for the quota, which does not happen in a table
+    /// with a spill.
     pub(in crate::keyed) fn lens(
         &self,
         quotas: Quotas<'_>,
@@ -268,14 +270,14 @@ impl Spill {
         lens.surplus(&self.cells, places, Timestamp::from_nanos(at_ns), former)
     }
 
-    /// Decides a request. Charges it if it is admitted and asks to be charged. `None` if one of the key's cells is
-    /// counted in another quota.
+    /// Decides a request, and charges its cost if it is admitted and is a charge. Returns `None` if one of the key's
+    /// cells is counted in another quota.
     pub(in crate::keyed) fn decide(&self, lens: &Lens, asked: Asked<'_>) -> Option<SpillTold> {
         let Asked { places, at_ns, ask, .. } = asked;
         let (kernel, at) = (&lens.kernel, Timestamp::from_nanos(at_ns));
         let late = points::lateness(kernel.lateness(ask.now_ns, at_ns));
-        // The first look writes nothing. It is enough for a request that only asks, and for most denials. A charge
-        // decides again, by the cells as it finds them then.
+        // The first look writes nothing. It is enough for a request that does not charge, and for most denials. A
+        // charge is decided again, by what the cells then contain.
         let held = self.estimate(lens, places, at_ns)?;
         let verb = match ask.verb {
             // A sketch promises no place in the future, so a reservation is admitted only if it can be used at once.
@@ -290,7 +292,7 @@ impl Spill {
             return Some(denied);
         };
         let verdict = Verdict::Allowed;
-        // The request only asks, or it costs nothing.
+        // The request does not charge, or it costs nothing.
         if !ask.charge || cost == 0 {
             return Some(SpillTold { verdict, cost: 0, held });
         }
@@ -320,7 +322,7 @@ impl Spill {
         };
         // Under a single quota the mark is computed from the key's debt after the charge, so it is written after the
         // charge. Both orders are sound: the charging thread looks at the key's shards next, after a fence that follows
-        // both writes. If an installer sees neither the mark nor the charge, that look sees its claim.
+        // both writes. If an installer sees neither the mark nor the charge, that look sees the installer's claim.
         if matches!(self.words, SpillWords::One(_)) && told.verdict == verdict {
             note(asked.mark, at_ns, kernel.idle_ns(told.held, at_ns));
         }
@@ -361,7 +363,6 @@ fn sole(policy: Policy, layout: &Layout) -> Result<Lens, BuildError> {
         (Kernel::Gcra(finest), Kernel::Gcra(own)) => own.unit_ticks() <= finest.unit_ticks(),
         _ => layout.count_bits <= whole.fields.count_bits,
     };
-    // With the table's own arithmetic, a state that moves between a cell and the sketch keeps its value.
     Ok(if has_room {
         Lens::sole(layout.kernel, Fields { count_bits: layout.count_bits })
     } else {

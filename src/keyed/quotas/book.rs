@@ -2,25 +2,25 @@
 //!
 //! Callers name a *tier*. An *index* is the place of a quota's numbers in the book. A change of a tier's quota takes an
 //! index that no word carries, writes the new numbers there, and only then points the tier to this index (it *turns*
-//! the tier). So the numbers under an index never change while a word carries the index, and a thread that reads a word
-//! and then the numbers reads those of one quota.
+//! the tier). So the numbers under an index never change while a word carries the index. A thread that reads a word and
+//! then the numbers reads the numbers of a single quota.
 //!
 //! # Which threads may read numbers that are being written
 //! A thread can find half-written numbers only if the word that it read has been replaced meanwhile. Words are written
 //! `Release` and loaded `Acquire` (`shard.rs`), and a thread that writes a word has read the numbers of its index
 //! before. So a thread that reads the word sees these numbers, too. The numbers of an index are written again only
-//! after every word with it has been replaced. So a thread that finds numbers half written has read a word that is gone
-//! by now. It notices this by the version of the entry, which is odd while the numbers are written, and then looks for
-//! the key again. A thread that has read all of the old numbers also notices that they are old: it either tries a CAS,
-//! which fails, or loads the word a second time. See `price.rs`.
+//! after every word with that index has been replaced. So a thread that finds numbers half written has read a word that
+//! has been replaced by now. The thread notices this by the version of the entry, which is odd while the numbers are
+//! written. It then looks for the key again. A thread that has read all of the old numbers also notices that they are
+//! old: it either tries a CAS, which fails, or loads the word a second time. See `price.rs`.
 //!
 //! # When an index is free again
 //! An index is free at the end of the change that retired it. Before the change returns, it replaces every word with
 //! the old index and vacates every claim. No such word can come back: a charge replaces the exact word that it read,
 //! and an install reads its tier's index after its claim, with a fence in between. The change also has a fence, after
 //! it has turned the tier to the new index and before it looks at the cells. So either the install sees the new index
-//! or the change sees the claim. So the index can be used again before the charges under the old quota have drained,
-//! since no word is left in its ticks. Only one change at a time is possible: a second change is refused
+//! or the change sees the claim. The index can thus be used again before the charges under the old quota have drained,
+//! since no word is left in that quota's ticks. Only one change at a time is possible: a second change is refused
 //! ([`ChangeError::Busy`](crate::ChangeError::Busy)) and does not wait.
 
 mod changing;
@@ -50,12 +50,12 @@ pub(in crate::keyed) const TIERS_MAX: usize = 16;
 /// The least number of indices. It is also the least number of changes after which an index is used again. Models have
 /// fewer indices, since loom explores all of them.
 // With two indices, a thread that sleeps during two changes could find another quota under its index. With four, it
-// would have to sleep during four changes, and then find a word with the same bits (`price`).
+// would have to sleep during four changes, and then find a word with the same bits (`price.rs`).
 const INDICES_MIN: usize = if cfg!(loom) { 2 } else { 4 };
 
 /// Twice as many indices as tiers, so that a change finds a free one.
 pub(in crate::keyed) fn indices_for(tiers: usize) -> usize {
-    // The number is a power of two, so whatever bits stand in the index of a word, they name an entry.
+    // The number is a power of two, so any bits in the place of a word's index name an entry.
     (2 * tiers).max(INDICES_MIN).next_power_of_two()
 }
 
@@ -266,7 +266,7 @@ impl Book {
         }
     }
 
-    /// The entry for a live word; `None` if the word is gone.
+    /// The entry for a live word; `None` if the word has been replaced.
     pub(in crate::keyed) fn page(&self, word: TableWord) -> Option<Page> {
         self.page_of(self.index(word.to_bits()))
     }
@@ -282,8 +282,8 @@ impl Book {
         })
     }
 
-    /// The numbers of a live word's quota, if the quota is in force without rules and the word is not gone. Nearly
-    /// every decision takes this path instead of [`page`](Self::page).
+    /// The numbers of a live word's quota, if the quota is in force and has no rules, and the word has not been
+    /// replaced. Nearly every decision takes this path instead of [`page`](Self::page).
     #[inline(always)]
     pub(in crate::keyed) fn coded_of(&self, word: TableWord) -> Option<Coded> {
         let entry = &self.entries[self.index(word.to_bits())];
@@ -310,8 +310,8 @@ impl Book {
     /// Keeps the numbers of the policy under which a surplus of this index's words was spent. Only a build or a change
     /// calls this.
     fn name_former(&self, index: usize, numbers: [u64; NUMBERS]) {
-        // Relaxed: only a thread with the right to change reads it. Models leave these writes out, and those of
-        // `named`, too.
+        // Relaxed: only a thread with the right to change reads these numbers. Models leave out these writes and those
+        // of `named`.
         if !cfg!(loom) {
             for (number, value) in self.former_named[index].iter().zip(numbers) {
                 number.store(value, Ordering::Relaxed);
@@ -338,8 +338,8 @@ impl Book {
         self.former(self.index(own.to_bits()))
     }
 
-    /// The surplus of a live word with this layout, and the quota under which it was spent, if the word has a surplus;
-    /// `None` if the word is gone.
+    /// The surplus of a live word with this layout, and the quota under which the surplus was spent. The inner `None`
+    /// means that the word has no surplus, the outer `None` that the word has been replaced.
     pub(in crate::keyed) fn surplus(
         &self,
         word: TableWord,
@@ -397,8 +397,8 @@ impl Book {
         index_of(bits >> self.shared.index_shift()) & (self.entries.len() - 1)
     }
 
-    /// The index that a word of the spill's sketch carries in its top bits. The index is below the number of entries:
-    /// its bits can count just as many.
+    /// The index that a word of the spill's sketch carries in its top bits. The index is below the number of entries,
+    /// since its bits can name only that many.
     pub(in crate::keyed) fn index_of_spilled(&self, word: Word) -> usize {
         let bits = u64::BITS - self.entries.len().ilog2();
         index_of(word.to_bits() >> bits)

@@ -3,7 +3,7 @@
 //! The word names its quota by an index, as the words of a table of tiers do, and the quotas are in the same kind of
 //! book (`book.rs`). The word belongs to no key, so there is no tag and no floor, and its time never wraps.
 //!
-//! # Why this is no property of every limiter
+//! # Why not every limiter has such a word
 //! A limiter with a fixed quota decides in some forty instructions, and has the quota's numbers before it loads the
 //! word. Here a decision must first load the word, then find the numbers, and load the word again. This takes ten more
 //! loads, and the time has fewer bits because of the index. Users with a fixed quota should not pay for this.
@@ -180,8 +180,9 @@ impl ChangingCell {
                     Some(Read { book: &self.book, word, layout, own, held, at_ns })
                 }
             });
-            // As long as the word has not been replaced, its numbers do not change: see `book`. Lock-free: otherwise
-            // another thread has replaced the word. Acquire, as above.
+            // As long as the word has not been replaced, its numbers do not change: see `book.rs`. So the word is
+            // loaded again. Acquire, as above. Lock-free: the loop repeats only if another thread has replaced the
+            // word.
             let stands = self.word.load(Ordering::Acquire) == word.to_bits();
             if let (Some(read), true) = (read, points::is_whole(stands)) {
                 return read;
@@ -204,7 +205,7 @@ impl ChangingCell {
     /// Decides a request, and charges it if it is admitted. A cost of 0 charges nothing.
     #[inline(never)]
     pub(crate) fn check(&self, cost: u64, now: Timestamp) -> Decision {
-        // Lock-free: each further turn means that another thread has charged the word or changed its quota.
+        // Lock-free: the loop repeats only if another thread has charged the word or changed its quota.
         loop {
             // Acquire: see the header.
             let word = TableWord::from_bits(self.word.load(Ordering::Acquire));
@@ -214,8 +215,8 @@ impl ChangingCell {
                         return decision;
                     }
                 }
-                // This is a function of its own, because the code of all algorithms would leave plain GCRA few
-                // registers.
+                // The other algorithms have a separate function, because the code of all algorithms here would leave
+                // plain GCRA few registers.
                 Some(_) => return self.check_by_code(cost, now, cost > 0),
                 // The quota of the word has been replaced, has rules, or is being written.
                 None => return self.ask(Verb::Check, cost, now, cost > 0),
@@ -223,7 +224,7 @@ impl ChangingCell {
         }
     }
 
-    /// Like [`check`](Self::check), under any algorithm, and also for requests that only ask.
+    /// Like [`check`](Self::check), under any algorithm, and also for requests that do not charge.
     #[inline(never)]
     pub(crate) fn check_by_code(&self, cost: u64, now: Timestamp, charge: bool) -> Decision {
         // Lock-free, as in `check`.
@@ -271,7 +272,7 @@ impl ChangingCell {
     /// Decides a request with any verb, whatever quota the word is counted in.
     #[inline(never)]
     pub(crate) fn ask(&self, verb: Verb, cost: u64, now: Timestamp, charge: bool) -> Decision {
-        // If the request is denied, or only asks, nothing is written: the word stays in its quota.
+        // If the request is denied or does not charge, nothing is written: the word stays in its quota.
         let (read, outcome) = decide_there(self, verb, cost, charge, || self.read(now));
         outcome.told(read.layout.kernel, read.at_ns, read.layout.rules.soft_bp)
     }

@@ -37,12 +37,12 @@ pub(super) struct Table {
 
 /// The content of a table's cells.
 #[derive(Debug)]
-#[repr(u8)] // so that one comparison tells which
+#[repr(u8)] // so that one comparison tells which variant it is
 pub(super) enum Cells {
-    /// Words of one quota of plain GCRA, as in nearly all tables. They are decided inline, by a copy of the quota's
+    /// Words of one quota of plain GCRA, as in nearly all tables. Requests are decided inline, by a copy of the quota's
     /// arithmetic.
     Plain(Gcra, OneQuota),
-    /// Words of one quota of any other policy. They are decided by code for its algorithm, which is chosen when the
+    /// Words of one quota of any other policy. Requests are decided by code for its algorithm, which is chosen when the
     /// table is built.
     LaidOut(LaidOut, OneQuota),
     /// Words of several quotas, or of quotas that may change. Each word has the index of its quota.
@@ -55,7 +55,7 @@ pub(super) enum Cells {
 #[derive(Debug)]
 pub(super) struct OneQuota {
     pub(super) layout: Layout,
-    /// Decides keys that find no cell. Without a spill such keys are denied.
+    /// Decides requests of keys that find no cell. Without a spill they are denied.
     pub(super) spill: Option<Spill>,
 }
 
@@ -128,7 +128,7 @@ impl Table {
         self.memory.bytes() + behind
     }
 
-    /// The shard with this number, which is below [`shards`](Self::shards), as `hash` makes it.
+    /// The shard with this number. The number comes from `hash`, and is below [`shards`](Self::shards).
     #[inline]
     pub(super) fn shard(&self, index: usize) -> &Shard {
         self.memory.shard(index)
@@ -167,7 +167,7 @@ impl Table {
     /// which all read one cache line.
     #[inline(always)]
     pub(super) fn find(&self, shard: &Shard, tag: Tag) -> Option<(usize, TableWord)> {
-        let words_per_tag = self.division.words_per_tag; // a copy: past a load that acquires it would be loaded anew
+        let words_per_tag = self.division.words_per_tag; // a copy: past an Acquire load, the field is loaded anew
         let is_it = |word: TableWord| is_live(word, tag, words_per_tag);
         // A hint decides only where to look first. Without vector instructions it would cost a second look at every
         // word.
@@ -184,8 +184,9 @@ impl Table {
         if found == 0 {
             return None;
         }
-        // Take the lowest cell if there are two. At one moment there are never two (`install`), but the loads above
-        // happen one after the other: a key that was forgotten and installed between them is found in both cells.
+        // Take the lowest cell if there are two. At one moment there are never two (`insert/install.rs`), but the loads
+        // above happen one after the other: a key that is forgotten and installed again between two of them is found in
+        // both cells.
         let cell = found.trailing_zeros() as usize;
         let word = shard.load(cell);
         // If the word was replaced since it was found, the key counts as absent, and an install will look again.

@@ -1,4 +1,4 @@
-//! The words of a shard as they are now, in modification order: for the assertions of models.
+//! The newest words of a shard, in modification order, for the assertions of models.
 
 use super::words::Key;
 use crate::keyed::memory::shard::{TableWord, cells};

@@ -28,7 +28,7 @@ impl Deref for Words<'_> {
 }
 
 impl Table {
-    /// The table, if its cells hold words. The error is the logs of a table that holds none.
+    /// The table, if its cells hold words. Otherwise the error holds the table's logs.
     pub(in crate::keyed) fn words(&self) -> Result<Words<'_>, LogTable<'_>> {
         let quotas = match &self.cells {
             Cells::Plain(_, quota) | Cells::LaidOut(_, quota) => Quotas::One(&quota.layout),
@@ -108,8 +108,8 @@ impl<'t> Words<'t> {
             // by the scan of this thread's own install.
             let (cell, word) = self.find(shard, tag)?;
             let header = shard.header_behind_word(before);
-            // Otherwise a floor was published between the loads, and this thread cannot tell which of the two floors
-            // dates the word.
+            // If the floors differ, a floor was published between the loads, and this thread cannot tell which of the
+            // two floors dates the word.
             if header.floor() == before.floor() {
                 return Some(FoundWord { index, cell, word, header });
             }
@@ -155,7 +155,7 @@ impl Key<'_> {
         shards_of(self.identity.first, self.second)
     }
 
-    /// The same numbers in an array. If there are fewer than its length, some occur twice.
+    /// The same numbers in an array. If there are fewer numbers than elements, some numbers occur twice.
     pub(in crate::keyed) fn all_shards(&self) -> [usize; 2 * UNIT] {
         all_shards_of(self.identity.first, self.second)
     }

@@ -11,10 +11,9 @@
 //!
 //! A charge in the spill is not undone, since a word of the spill belongs to no single key.
 //!
-//! A word is put back at the floor, which is read before the compare-and-swap. Suppose that a thread sleeps between
-//! reading the floor and the compare-and-swap for more than an epoch, while others advance the floor twice and leave
-//! the word unchanged. It then puts back a word that is read as busy until its time wraps around. Such a word denies
-//! too much, never too little.
+//! A word is put back at the floor, which is read before the compare-and-swap. Suppose that a thread sleeps for more
+//! than an epoch between the two, while others advance the floor twice and leave the word unchanged. The thread then
+//! puts back a word that is read as busy until its time wraps around. Such a word denies too much, never too little.
 
 use crate::algorithm::{Decides, Held, Kernel};
 use crate::clock::Timestamp;
@@ -61,14 +60,14 @@ impl Place<'_> {
         Decision::new(verdict, view)
     }
 
-    /// Asks as [`peek`](Self::peek) does, and plans how [`check`](Self::check) is to charge.
+    /// Decides as [`peek`](Self::peek) does, and plans the charge that [`check`](Self::check) would make.
     #[inline]
     pub(crate) fn admits(&self, cost: u64, now: Timestamp) -> (bool, Option<PlannedCharge>) {
         match self.plan(self.check_of(cost, now, cost > 0)) {
             // The answer needs no write, so nothing is left to carry out.
             Some(PlainPlan::Told(outcome)) => (outcome.verdict == Verdict::Allowed, None),
-            // The request fits, and the CAS that charges it is known already. It is carried out if all limits of the
-            // request admit it and the word has not changed.
+            // The request fits, and the CAS that charges it is known already. The CAS is carried out if all limits of
+            // the request admit it and the word has not changed.
             Some(PlainPlan::Charge(charge)) => (true, Some(charge)),
             // The policy is not plain GCRA, the key is not at home, or the time is not near the floor: the slow way
             // decides.
@@ -130,14 +129,14 @@ impl Place<'_> {
             return traced(decision, outcome.before, ask);
         }
         // The policy is not plain GCRA, or the key is not in its home, or the floor is not near. The limits of a
-        // request are asked at times that were read before, so no clock is read again.
+        // request decide at times that were read before, so no clock is read again.
         let mut before = Held::IDLE;
         let (verdict, view) = self.decide_slowly(ask, None, &mut before);
         let decision = Decision::new(verdict, view);
         traced(decision, before, ask)
     }
 
-    /// Plans a charge at home, under plain GCRA.
+    /// Plans a charge in the key's home, under plain GCRA.
     #[inline(always)]
     fn plan(&self, ask: Ask) -> Option<PlainPlan> {
         // Every other policy takes the slow way, where a plan would save nothing.
@@ -162,8 +161,8 @@ impl Place<'_> {
         // The key may have moved since it was charged: it may have been forgotten at home and installed in its other
         // unit.
         for index in key.shards() {
-            // The key may not be in this shard. If it is in none, it was forgotten and owes nothing.
-            // Lock-free: each further turn means that another thread has changed the word.
+            // The key may not be in this shard. If it is in none, it was forgotten and owes nothing. Lock-free: the
+            // loop repeats only if another thread has changed the word.
             while let Some(FoundWord { cell, word, header, .. }) = key.words.find_dated(index, tag)
             {
                 let next = if points::is_last(word == left) {
@@ -321,7 +320,7 @@ mod tests {
         let limiter = limiter(&clock);
         let place = limiter.place(&7);
         let (decision, trace) = place.check(5, at(1_000));
-        // Other threads are eight seconds ahead, and they take the floor with them.
+        // Other threads read times that are eight seconds ahead, and advance the floor.
         let later = at(1_000) + Duration::from_secs(8);
         assert!(limiter.entry(&7).at(later).check().is_allowed());
         advance(&limiter, later.as_nanos() >> GRANULE_BITS);

@@ -38,25 +38,25 @@ use crate::keyed::table::Table;
 /// [`changing`](KeyedBuilder::changing).
 ///
 /// # What fits
-/// A word has 63 bits. At least 24 of them tell keys apart, and 32 if the quotas leave room for that. One to five bits
-/// say in which quota the word is counted. The other bits hold what the key has spent. All quotas share the table's
-/// epoch, at least an eighth of the longest time for which any of their keys stays live. So quotas that are very
-/// different need wide words: a fast quota must count its short ticks over the epoch of the slowest quota. A quota that
-/// does not fit is refused when the limiter is built, or when the quota is changed. Name quotas that may be set later
-/// as [`headroom`](KeyedBuilder::headroom), and they will fit.
+/// A word has 63 usable bits. At least 24 of them tell keys apart, and 32 if the quotas leave room for that. One to
+/// five bits say in which quota the word is counted. The other bits hold what the key has spent. All quotas share one
+/// [epoch](crate::Stats::epoch), which is at least an eighth of the longest time for which any of their keys stays
+/// live. So quotas that are very different need wide words: a fast quota must count its short ticks over the epoch of
+/// the slowest quota. A quota that does not fit is refused when the limiter is built, or when the quota is changed.
+/// Name quotas that may be set later as [`headroom`](KeyedBuilder::headroom), and they will fit.
 ///
 /// # What it costs
-/// A decision reads ten numbers more than in a table of one quota, from one or two cache lines that all threads share
-/// and none writes. A tier whose policy has rules for its limit is also decided by slower code. So you choose this when
-/// you build the limiter, and a limiter with a single fixed quota does not pay for it.
+/// A decision reads ten more numbers than in a table of one quota. They are in one or two cache lines that all threads
+/// share and no thread writes. A tier whose policy has rules for its limit is also decided by slower code. So you
+/// choose this when you build the limiter, and a limiter with a single fixed quota does not pay for it.
 ///
 /// # When it is full
 /// A new key for which there is no cell is decided in the spill, as in any table ([`WhenFull::Spill`]). The spill has
 /// an eighth of the table's memory. Each tier has an equal part of it, so a flood in one tier takes nothing from
 /// another. The words of the spill also name their quota, and their time does not wrap. So they have no room for a
 /// quota of more than 32,767 units in a sliding window of a second (8,191 beside 15 other tiers). If a tier has such a
-/// quota, the table has no spill. In a tier whose windows open with the first request (`from-first`), or whose policy
-/// is soft, counts denials or penalises, newcomers are denied. You can choose with
+/// quota, the table has no spill. New keys are denied in a tier whose windows open with the first request
+/// (`from-first`), or whose policy is soft, counts denials or penalises. You can choose with
 /// [`when_full`](KeyedBuilder::when_full).
 ///
 /// # No sliding logs
@@ -99,11 +99,12 @@ pub struct KeyedBuilder<K: ?Sized, Q = Fixed, S = RandomState> {
 
 impl<K: Hash + ?Sized> KeyedLimiter<K> {
     /// A limiter for `capacity` keys at a time, with aHash seeded from the operating system and the machine's fastest
-    /// clock; a policy of the calendar takes [`Clock::unix`], which tells the date. To choose more, use a
+    /// clock. For a policy of the calendar the clock is [`Clock::unix`], which tells the date. To choose more, use a
     /// [`builder`](KeyedLimiter::builder).
     ///
-    /// It takes 14 to 16 bytes for each key of its capacity, the spill included ([`Stats::bytes`](crate::Stats::bytes)
-    /// tells the sum). Under a sliding log it takes 39 bytes for each key, and 12.3 more for each unit of the limit.
+    /// The limiter takes 14 to 16 bytes for each key of its capacity, the spill included
+    /// ([`Stats::bytes`](crate::Stats::bytes) tells the sum). Under a sliding log it takes 39 bytes for each key, and
+    /// 12.3 more for each unit of the limit.
     ///
     /// # Errors
     /// Fails if the capacity is 0 or cannot be allocated, or if the policy's state leaves fewer than 24 bits of a word
@@ -122,8 +123,8 @@ impl<K: Hash + ?Sized> KeyedLimiter<K> {
 }
 
 impl<K: ?Sized> KeyedLimiter<K> {
-    /// Begins a limiter of this policy for each key. Use it in place of [`new`](KeyedLimiter::new) to choose a clock, a
-    /// hasher, further quotas or what a full table does, or to restore a limiter from a file.
+    /// Begins a limiter that enforces this policy for each key. Use it in place of [`new`](KeyedLimiter::new) to choose
+    /// a clock, a hasher, further quotas or what a full table does, or to restore a limiter from a file.
     ///
     /// ```
     /// use std::time::Duration;
@@ -170,9 +171,9 @@ impl<K: ?Sized, Q, S> KeyedBuilder<K, Q, S> {
         self
     }
 
-    /// The hash of keys, in place of aHash with seeds from the operating system. Bits from both ends of the hash place
-    /// keys and tell them apart. The table's secret numbers are hashes, too. If an attacker can choose keys and see
-    /// many answers, use SipHash, which is the standard library's `RandomState`.
+    /// Sets the hasher of keys, in place of aHash with seeds from the operating system. Bits from both ends of a hash
+    /// place keys and tell them apart. The hasher also makes the table's secret numbers. If an attacker can choose keys
+    /// and see many answers, use SipHash, which is the standard library's `RandomState`.
     ///
     /// A [`snapshot`](KeyedLimiter::snapshot) carries only the seeds of the default hasher. To restore a limiter with
     /// your own hasher, give a hasher with the same seeds.
@@ -238,7 +239,7 @@ impl<K: ?Sized, Q: Tiered, S> KeyedBuilder<K, Q, S> {
     }
 
     /// Plans the words so that a tier may later be changed to this quota. It is best to name the fastest quota with the
-    /// largest burst, and the slowest quota. It may be called more than once.
+    /// largest burst, and the slowest quota. This method may be called more than once.
     ///
     /// ```
     /// use tollgate::{ChangeError, KeyedLimiter, Quota};
@@ -272,9 +273,9 @@ impl<K: ?Sized, Q: Tiered, S> KeyedBuilder<K, Q, S> {
 
 impl<K: ?Sized, S> KeyedBuilder<K, Fixed, S> {
     /// A limiter whose callers bring a quota along for each key ([`Entry::under`](crate::Entry::under)): up to `most`
-    /// different quotas at a time, at most 4,096. The words are planned so that each quota of `like` fits: it is best
-    /// to name the fastest quota with the largest burst, and the slowest. The policy of the builder is for keys without
-    /// a quota of their own. It must be GCRA, as all quotas that callers bring are.
+    /// different quotas at a time, where `most` is at most 4,096. The words are planned so that each quota of `like`
+    /// fits: it is best to name the fastest quota with the largest burst, and the slowest. The policy of the builder is
+    /// for keys without a quota of their own. This policy must be GCRA, as all quotas that callers bring are.
     ///
     /// Up to 13 bits of a word then name its quota, so fewer bits tell keys apart or count units. A quota in which no
     /// live key is counted any more keeps its place until [`forget_quotas`](KeyedLimiter::forget_quotas) frees it.
@@ -305,7 +306,7 @@ impl<K: ?Sized, S> KeyedBuilder<K, Fixed, S> {
 }
 
 impl<K: Hash + ?Sized, Q: QuotaKind, S: BuildHasher> KeyedBuilder<K, Q, S> {
-    /// The limiter, for `capacity` keys at a time in all tiers together. If its quotas may change, it is a
+    /// Builds the limiter, for `capacity` keys at a time in all tiers together. If its quotas may change, it is a
     /// [`Changing`](crate::Changing).
     ///
     /// # Errors
@@ -334,7 +335,7 @@ impl<K: Hash + ?Sized, Q: QuotaKind, S: BuildHasher> KeyedBuilder<K, Q, S> {
             Some(book) => Table::of_book(book, capacity, floor)?,
             None => Table::of_policy(&policy, capacity, floor)?,
         };
-        // It is an error only if the caller asked for a spill that cannot be made. By default, a table that cannot
+        // A spill that cannot be made is an error only if the caller asked for it. By default, a table that cannot
         // spill denies.
         if let Some(full) = full {
             table.set_when_full(full, policy)?;
@@ -348,15 +349,15 @@ impl<K: Hash + ?Sized, Q: QuotaKind, S: BuildHasher> KeyedBuilder<K, Q, S> {
 }
 
 impl<K: Hash + ?Sized, Q: Tiered, S: BuildHasher> KeyedBuilder<K, Q, S> {
-    /// The limiter whose [`snapshot`](KeyedLimiter::snapshot) this is, with its capacity and its seeds. It goes on
-    /// where the snapshot left off. If its quotas may change, it is a [`Changing`](crate::Changing).
+    /// Restores a limiter from its [`snapshot`](KeyedLimiter::snapshot), with its capacity and its seeds. The limiter
+    /// goes on where the snapshot left off. If its quotas may change, it is a [`Changing`](crate::Changing).
     ///
     /// Charges drain for the time that has passed by the wall clock, never more: if the wall clock went backward or has
     /// not been set, no time has passed. Give a clock of the kind that the limiter had. A clock with an origin of its
     /// own is set to go on from the old clock's reading, and a clock of Unix time never reads less than that
     /// ([`Clock::resumed_at`]). A [`ManualClock`](crate::ManualClock), or a clock of a
-    /// [`CoarseClock`](crate::CoarseClock), must already read no less than that, and so must times that are given to
-    /// [`Entry::at`](crate::Entry::at).
+    /// [`CoarseClock`](crate::CoarseClock), must already read no less than the old clock, and so must times that are
+    /// given to [`Entry::at`](crate::Entry::at).
     ///
     /// The keys must have the same type and the same hashes as before. The file cannot tell whether they do. If the old
     /// limiter was given a [`hasher`](KeyedBuilder::hasher), give it again.

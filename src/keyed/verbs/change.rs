@@ -55,22 +55,22 @@ impl<K: Hash + ?Sized, S: BuildHasher> Changing<KeyedLimiter<K, S>> {
     /// the time of the last change is used.
     ///
     /// What a key has spent stays spent, in units. Under GCRA its debt drains at the old rate up to the change and at
-    /// the new rate after it. So in any interval that contains the change a key is admitted at most the sum of *the
-    /// larger of the two bursts*, the units of the old rate before the change, and the units of the new rate after it.
-    /// The old rate may also give units for as long as decisions from before the change are still under way. If the
+    /// the new rate after it. So in any interval that contains the change, a key gets at most the sum of three amounts:
+    /// *the larger of the two bursts*, the units of the old rate before the change, and the units of the new rate after
+    /// it. The old rate may also give units for as long as decisions from before the change are still under way. If the
     /// burst is raised, the difference is admitted at once. If it is lowered, no key is locked out for longer than the
-    /// new burst takes to come back. Units that the new quota cannot count stay in the key's word as its surplus. They
-    /// are owed again if a later change raises the limit while they would still count. So changing a quota back and
-    /// forth gives no more than the largest limit that was in force. A surplus for which a word has too few bits is
-    /// rounded up. A window of the same length keeps its counts, up to the new limit; where lengths or algorithms
-    /// differ, what was used of the old limit counts as used of the new one. A key's row of denials is kept
-    /// ([`AtLimit`](crate::AtLimit)), but is cut so that it takes at least one more denial to the new quota's penalty.
-    /// A penalty goes on to its end, but no longer than a penalty of the new quota would last from now. If the new
-    /// quota has no penalty, the whole limit counts as used instead.
+    /// new burst takes to come back. Units that the new quota cannot count stay in the key's word as its surplus. These
+    /// units are owed again if a later change raises the limit while they would still count. So changing a quota back
+    /// and forth gives no more than the largest limit that was in force. A surplus for which a word has too few bits is
+    /// rounded up. A window of the same length keeps its counts, up to the new limit. If lengths or algorithms differ,
+    /// what was used of the old limit counts as used of the new one. A key's count of denials in a row
+    /// ([`AtLimit`](crate::AtLimit)) is kept, but is cut so that the new quota's penalty takes at least one more
+    /// denial. A penalty goes on to its end, but no longer than a penalty of the new quota would last from now. If the
+    /// new quota has no penalty, the whole limit counts as used instead.
     ///
     /// The change goes through the whole table, as [`stats`](KeyedLimiter::stats) does, and waits for no thread. It
-    /// reads the seven cells of each shard. It writes each key of this tier once, and each word of the tier's part of
-    /// the spill.
+    /// reads the seven cells of each shard. It writes the word of each key of this tier once, and each word of the
+    /// tier's part of the spill.
     ///
     /// # Errors
     /// Fails if the quota does not fit in the table's words (see
@@ -98,7 +98,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> Changing<KeyedLimiter<K, S>> {
     /// Changes the quota of this tier, as [`set_quota`](Changing::set_quota) changes that of the first, tier 0.
     ///
     /// # Errors
-    /// Fails if there is no such tier, and where `set_quota` fails.
+    /// Fails if there is no such tier, or if `set_quota` would fail.
     ///
     /// ```
     /// use tollgate::{ChangeError, KeyedLimiter, Quota};
@@ -169,7 +169,7 @@ impl Table {
         let code = Shared::code(&layout);
         // Only one change at a time is possible. This change does not wait for another.
         let changing = book.begin().ok_or(ChangeError::Busy)?;
-        // The instant is no earlier than the last change, so that a word is carried over all changes in their order.
+        // The instant is no earlier than the last change, so that a word passes through all changes in their order.
         let at_ns = changing.instant(now_ns);
         if let Some(spill) = spill {
             // This comes before the tier is turned to the new quota, so that debts in the spill are still found after a

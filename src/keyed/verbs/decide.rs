@@ -31,7 +31,7 @@ impl Table {
         }
         let mut missed = missed;
         for &index in &others[1..] {
-            // The key may be in any of the shards, so all words have to be looked at.
+            // A shard may hold the key but cannot decide it here, so the slow way looks at all words.
             if let Missed::Afar = missed {
                 break;
             }
@@ -65,8 +65,8 @@ impl Key<'_> {
         }
     }
 
-    /// Decides every request that is not decided at home. These are requests of other verbs, of keys that are elsewhere
-    /// or new, under floors that are not near, and under quotas that have just been replaced. Afterwards the request's
+    /// Decides every request that is not decided at home: one with a verb other than check, for a key that is elsewhere
+    /// or new, under a floor that is not near, or under a quota that has just been replaced. Afterwards the request's
     /// time may be a later reading of the clock.
     #[inline(always)] // its callers are out of line
     pub(in crate::keyed) fn decide_slowly(&self, fresh: &mut Fresh<'_>) -> Decision {
@@ -75,16 +75,16 @@ impl Key<'_> {
             |shard: &Shard| shard.hint(self.tag(), self.words.division.state_bits).is_some();
         let (is_check, home) = (fresh.ask.verb == Verb::Check, self.words.shard(self.home()));
         let is_home = is_here(home);
-        // Few keys live in their second unit, but a new key looks at all of its shards, so the lines of that unit are
-        // prefetched. Two kinds of requests for a key that is at home need no other line: the first check in its shard
-        // after an epoch, and requests with any other verb.
+        // Few keys live in their second unit, but for a new key all of its shards are looked at, so the lines of that
+        // unit are prefetched. Two kinds of requests for a key that is at home need no other line: the first check in
+        // its shard after an epoch, and requests with any other verb.
         if !(is_home && (!is_check || self.words.has_to_follow(home, fresh.ask))) {
             for index in self.all_shards().into_iter().skip(unit()) {
                 prefetch(self.words.shard(index));
             }
         }
-        // The key counts as absent until a shard shows otherwise. A request that only asks installs nothing, so no scan
-        // would find a word that a hint has missed. So it reads the words themselves.
+        // The key counts as absent until a shard shows otherwise. A request that does not charge installs nothing, so
+        // no scan would find a word that a hint has missed. Such a request reads the words themselves.
         let mut is_absent = is_check && fresh.ask.charge;
         if is_check {
             for index in self.shards() {
@@ -95,14 +95,14 @@ impl Key<'_> {
                     continue;
                 }
                 let mut hit = self.words.hit(shard, self.tag(), fresh);
-                // A charge whose time lies more than an epoch above the floor lets the floor follow, and then it is a
+                // A charge whose time lies more than an epoch above the floor first advances the floor, and is then a
                 // hit. A charge whose time lies more than an epoch below the floor goes the slow way.
                 if matches!(hit, Err(Missed::Afar)) && self.words.has_to_follow(shard, fresh.ask) {
                     self.words.follow(index, fresh.ask.now_ns);
                     hit = self.words.hit(shard, self.tag(), fresh);
                 }
-                // If it misses again after the floor has followed, the sweep has forgotten the key, which was idle for
-                // an epoch; or other threads keep the shard busy.
+                // If the charge misses again after that, the sweep has forgotten the key, which was idle for an epoch,
+                // or other threads keep the shard busy.
                 match hit {
                     Ok(decision) => return decision,
                     // The word has just been replaced.
@@ -124,7 +124,7 @@ impl Words<'_> {
     /// are read before the floor follows: see `price`.
     fn has_to_follow(&self, shard: &Shard, ask: Ask) -> bool {
         let Quotas::One(layout) = self.quotas else { return false };
-        // A request that only asks, or whose cost never fits, changes nothing, not even a floor: see `Ask`.
+        // A request that does not charge, or whose cost never fits, changes nothing, not even a floor: see `Ask`.
         let is_behind = self.division.is_behind(shard.header(), ask.now_ns);
         is_behind && ask.charge && !layout.wish(ask).is_never(&layout.kernel)
     }

@@ -17,8 +17,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// Idle keys that are counted in such quotas are forgotten.
     ///
     /// Reads the whole table, as [`stats`](KeyedLimiter::stats) does, and waits for no thread. If another thread is
-    /// doing the same, or if the limiter was built without [`own_quotas`](crate::KeyedBuilder::own_quotas), it does
-    /// nothing and returns 0.
+    /// doing the same, or if the limiter was built without [`own_quotas`](crate::KeyedBuilder::own_quotas), the call
+    /// does nothing and returns 0.
     ///
     /// ```
     /// use std::time::Duration;
@@ -69,7 +69,7 @@ impl Words<'_> {
             let is_live = Kind::of(word) == Kind::Live;
             Some(book.index_of_word(word)).filter(|&index| is_live && book.is_leaving(index))
         };
-        // No word of this shard carries a marked index, as in most shards.
+        // In this shard, as in most, no word carries a marked index.
         if !cells().any(|cell| leaving(shard.load(cell)).is_some()) {
             return;
         }

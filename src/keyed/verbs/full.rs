@@ -7,8 +7,8 @@ use crate::keyed::KeyedLimiter;
 use crate::keyed::overflow::store::{Spill, can_spill};
 use crate::keyed::table::{Cells, Table};
 
-/// What a [`KeyedLimiter`] does with a new key when all of its shards are full of keys that still limit something. Keys
-/// that have a cell keep it, whatever is chosen.
+/// What a [`KeyedLimiter`] does with a new key when all cells that the key may use belong to keys that are not idle.
+/// Keys that have a cell keep it, whatever is chosen.
 ///
 /// ```
 /// use tollgate::{WhenFull, KeyedLimiter, ManualClock, Quota};
@@ -35,18 +35,18 @@ pub enum WhenFull {
     ///
     /// A key gets no more there than its quota, and less when other keys crowd both of its two cells. Its charges
     /// cannot be given back. If the key gets a cell of its own later, its debt moves into the cell. If several threads
-    /// decide requests of a key *without* a cell at the same moment, GCRA keeps the key's bound on one condition, as in
-    /// a sketch: these requests ask for no more than a burst in all, or their times are no further apart than the time
-    /// in which a burst comes back.
+    /// decide requests of a key *without* a cell at the same moment, GCRA keeps the key's bound if one of two
+    /// conditions holds, as in a sketch: these requests ask for no more than a burst in all, or their times are no
+    /// further apart than the time in which a burst comes back.
     ///
-    /// In a flood of keys that come once, all at one moment, the cells have room for 1.4 times the capacity, and the
-    /// spill for about `0.1 * burst` times the capacity in addition. With a burst of 100, no key is refused even if
-    /// nine times the capacity comes. With a burst of 20, 1 key in 50 is refused at three times the capacity, and all
-    /// at six times, until the admitted units have drained. With several [tiers](crate::KeyedBuilder::tier) each has an
-    /// equal part of the spill.
+    /// Suppose that a flood of keys comes at one moment, each key once. The cells have room for 1.4 times as many keys
+    /// as the capacity, and the spill for about `0.1 * burst` times as many in addition. With a burst of 100, no key is
+    /// refused even if nine times the capacity comes. With a burst of 20, 1 key in 50 is refused at three times the
+    /// capacity, and every key at six times, until the admitted units have drained. If there are several
+    /// [tiers](crate::KeyedBuilder::tier), each has an equal part of the spill.
     ///
-    /// If such floods are to be feared, build the table larger: a key's cell takes 8 bytes, whatever its quota, and as
-    /// long as there are cells no key is refused wrongly.
+    /// If you expect such floods, build the table larger: a key's cell takes 8 bytes, whatever its quota, and no key is
+    /// refused wrongly as long as there are cells.
     Spill,
     /// The key is denied until a cell is free ([`DenialReason::TableFull`](crate::DenialReason::TableFull)). This is
     /// the default for windows that open with the first request (`from-first`), whose bound a sketch cannot keep.
@@ -56,7 +56,8 @@ pub enum WhenFull {
 impl<K: ?Sized, S> KeyedLimiter<K, S> {
     /// Sets what the table does from now on when it has no cell for a new key. Use it for a limiter that has just been
     /// [restored](crate::KeyedBuilder::restore), which otherwise does as its file says. For a new limiter use
-    /// [`KeyedBuilder::when_full`](crate::KeyedBuilder::when_full). If this takes the spill away, its charges are lost.
+    /// [`KeyedBuilder::when_full`](crate::KeyedBuilder::when_full). If this removes the spill, the charges in it are
+    /// lost.
     ///
     /// # Errors
     /// Fails if `full` asks for a spill and a sketch cannot keep the bound of the policy, or of one of the

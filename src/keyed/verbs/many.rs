@@ -11,8 +11,8 @@ use crate::verb::Verb;
 use crate::keyed::KeyedLimiter;
 use crate::keyed::memory::ask::Ask;
 
-/// A core fetches ten to twenty lines at a time. This number is large enough to keep it busy, and small enough for all
-/// lines to stay in its cache.
+/// A core fetches ten to twenty lines at a time. This number of keys is large enough to keep the core busy, and small
+/// enough for all lines to stay in its cache.
 const BATCH: usize = 32;
 
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
@@ -58,7 +58,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
             // A cost of 0 charges nothing, as in `check`. In a table of several tiers the keys are in tier 0.
             let ask = Ask { now_ns, cost, charge: cost > 0, verb, quota: QuotaId::tier(0) };
             for (key, slot) in batch.iter().zip(&mut ring) {
-                // The key is taken out before its slot is filled with the one that comes a ring later.
+                // The slot is read before it is filled with the key that comes `BATCH` keys later.
                 let (home, tag) = *slot;
                 // `None` means that every key is in the ring by now, and the slot is not read again.
                 if let Some(key) = ahead.next() {

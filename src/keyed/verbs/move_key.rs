@@ -1,9 +1,9 @@
 //! Moves what a key has spent from one tier to another.
 //!
-//! The debt is charged to the key's new identity first, and only then is the old word cleared, by a
-//! compare-and-swap from the exact word that was read. So at every moment the debt stands somewhere: a request
-//! that comes between the two steps may find it in both tiers, and never in neither. If another thread charges
-//! the old word meanwhile, that charge is moved next.
+//! The debt is charged to the key's new identity first, and only then is the old word cleared, by a compare-and-swap
+//! from the exact word that was read. So at every moment the debt stands somewhere: a request that comes between the
+//! two steps may find the debt in both tiers, but always finds it in at least one. If another thread charges the old
+//! word meanwhile, that charge is moved next.
 
 use crate::change::ChangeError;
 use crate::clock::Timestamp;
@@ -43,7 +43,7 @@ impl Place<'_> {
                 // The key has no cell in its old tier. Its debt stands in the spill, if it has any.
                 || {
                     let (now_ns, verb) = (now.as_nanos(), Verb::Check);
-                    // This only asks for the key's debt, and charges nothing.
+                    // This request reads the key's debt, and charges nothing.
                     let ask = Ask { now_ns, cost: 0, charge: false, verb, quota: self.quota };
                     old.owed_units(ask)
                 },

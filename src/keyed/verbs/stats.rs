@@ -28,12 +28,12 @@ pub struct Stats {
     pub capacity: usize,
     /// The number of cells. There are more cells than the capacity, so that nearly every key finds one.
     pub cells: usize,
-    /// Bytes of the table, and of its spill. Fixed.
+    /// Bytes of the table, including its spill. They are fixed.
     pub bytes: usize,
-    /// Bytes of the spill alone: an eighth of the table's, at least 1 KiB. 0 if the table denies where it
-    /// has no cell ([`WhenFull::Deny`](crate::WhenFull)).
+    /// Bytes of the spill alone: an eighth of the table's bytes, but at least 1 KiB. They are 0 if the table denies new
+    /// keys without a cell ([`WhenFull::Deny`](crate::WhenFull)).
     pub spill_bytes: usize,
-    /// Keys that still limit something now.
+    /// Keys that are not idle now, because some of their charges still count.
     pub live: usize,
     /// Cells whose key was forgotten because it had become idle.
     pub reclaimed: u64,
@@ -43,9 +43,9 @@ pub struct Stats {
     /// This includes requests for which there was a cell, but which were denied because of their key's charges in the
     /// spill.
     pub spilled: u64,
-    /// Requests of new keys denied because other installs of the same key were in the way 8 times.
+    /// Requests of new keys that were denied because other installs of the same key were in the way 8 times.
     pub contended: u64,
-    /// Bits by which keys are told apart within their units.
+    /// Bits by which keys in the same units (pairs of cache lines) are told apart.
     pub tag_bits: u32,
     /// Bits of one key's state.
     pub state_bits: u32,
@@ -100,8 +100,8 @@ fn live_in(words: &Words<'_>, index: usize, now_ns: u64) -> usize {
 }
 
 /// `keys * 2 / units * 2^-tag_bits`: each of the keys has an equal tag with probability 2^-tag_bits, and then shares
-/// both units if its home is in either of the new key's two. Bits of the hash that are both in the unit's number and in
-/// the tag are counted only once.
+/// both units if its home is in either of the new key's two units. Bits of the hash that are both in the unit's number
+/// and in the tag are counted only once.
 #[expect(clippy::cast_precision_loss, reason = "a probability needs few digits")]
 fn collision_probability(table: &Table, keys: usize) -> f64 {
     let units = (table.shards() / unit()) as f64;
@@ -112,6 +112,6 @@ fn collision_probability(table: &Table, keys: usize) -> f64 {
     // If the hash has fewer bits than the unit's number and the tag need together, keys with equal units are more
     // likely to have equal tags.
     let twice = (tag_bits + units.log2() - f64::from(u64::BITS)).max(0.0);
-    // This is an expected number of keys, which is no less than the probability that there is such a key.
+    // The product is the expected number of such keys, which is no less than the probability that there is one.
     (sharing * (twice - tag_bits).exp2()).min(1.0)
 }

@@ -7,7 +7,7 @@ use crate::keyed::memory::layout::{Layout, Shared};
 use crate::keyed::quotas::book::own::{OWN_MAX, places_for};
 use crate::keyed::quotas::book::{Book, TIERS_MAX, index_bits_for};
 
-/// The reason why a log cannot be a tier. It follows the policy's text.
+/// The reason why a log cannot be a tier. In the error it follows the policy's text.
 const NO_SHARE: &str = "has a slot for each unit, and tiers share cells of one size; use gcra or a window, or a KeyedLimiter \
                         for each plan, and take_up_to there what a key that moves has spent";
 

@@ -23,7 +23,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         [place.identity().first, place.second()]
     }
 
-    /// `set_quota` at a time that the model chooses. Reading a clock would add a step to the model.
+    /// Calls `set_quota` at a time that the model chooses. Reading a clock would add a step to the model.
     ///
     /// # Errors
     /// As `set_quota`.
@@ -38,14 +38,14 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         self.table.set_quota(self.table.tier(tier)?, policy, now.as_nanos())
     }
 
-    /// `forget_quotas` at a time that the model chooses.
+    /// Calls `forget_quotas` at a time that the model chooses.
     #[doc(hidden)]
     pub fn forget_quotas_at(&self, now: Timestamp) -> usize {
         self.table.words().map_or(0, |words| words.forget_unused(now.as_nanos()))
     }
 
     /// The number of live words whose quota is not safe in the book, because its place is free or may be freed. A model
-    /// asks for it after all its threads have ended, and then it must be 0.
+    /// calls this after all its threads have ended, and then the number must be 0.
     #[doc(hidden)]
     #[must_use]
     pub fn words_without_place(&self) -> usize {

@@ -1,5 +1,5 @@
-//! The answers to requests of new keys that get no cell: the request only asks, its cost never fits, or no cell is
-//! free.
+//! The answers to requests of new keys that get no cell. Either the request does not charge, or its cost never fits, or
+//! no cell is free.
 
 use crate::algorithm::{Decides, Held};
 use crate::decision::{Decision, Outcome};
@@ -17,36 +17,37 @@ use crate::keyed::table::words::Key;
 impl Key<'_> {
     /// Decides in the spill, or denies if the spill does not decide.
     pub(super) fn without_cell(&self, fresh: &mut Fresh<'_>) -> Decision {
-        // There is no spill, or it does not decide this request. The request is denied, and told when a cell of its
-        // shards may be free.
+        // If there is no spill, or the spill does not decide this request, the request is denied. The denial names the
+        // time at which a cell may be free.
         self.decide_in_spill(fresh).unwrap_or_else(|| {
-            // Only a charge is counted as a denial, not a question.
+            // A request that does not charge is not counted as a denial.
             self.words.tallies.full(self.home(), u64::from(fresh.ask.charge));
             self.no_cell(first_free_ns(self, &fresh.ask), fresh)
         })
     }
 
-    /// The answer to a question about a key that has no cell, or that would be forgotten before it is charged. It is
-    /// the answer that an install would give if it had claimed a cell in shard `own`.
+    /// The answer to a request that does not charge, if its key has no cell or would be forgotten before a charge. A
+    /// charging request would get the same answer after it had claimed a cell in shard `own`.
     pub(super) fn question(&self, own: usize, fresh: &mut Fresh<'_>) -> Decision {
-        // Nothing is claimed, so the answer may be out of date when it is given, like any answer to a question.
+        // Nothing is claimed, so the answer may be out of date when it is given, as for every request that does not
+        // charge.
         let base_ns = base_ns(self.headers(), fresh);
-        // A charge would move the floor of shard `own` as far as now allows, and no further.
+        // A charge would move the floor of shard `own` as far as the request's time allows.
         let floor = self.words.shard(own).header().floor().max(floor_at(fresh.ask.now_ns));
         let is_far = base_ns >> GRANULE_BITS > floor.saturating_add(self.words.division.epoch);
         // `open` would give its claim back here, and deny.
         if is_far {
             return self.no_cell(base_ns, fresh);
         }
-        // Otherwise the question is decided as `open` would decide a charge.
+        // Otherwise the request is decided as `open` would decide a charge.
         self.newcomer(fresh)
     }
 
-    /// The answer to a question about a key that has no cell, or to a cost that never fits.
+    /// The answer to a request of a key without a cell, if the request does not charge or its cost never fits.
     pub(super) fn newcomer(&self, fresh: &mut Fresh<'_>) -> Decision {
         let at_ns = base_ns(self.headers(), fresh);
         let (asked, mut lane) = (fresh.ask.quota, None);
-        // The loop ends as soon as the quota does not change between its reading and the reading of the debt.
+        // The loop ends as soon as the quota and the debt are read without a change of the quota in between.
         let (layout, owed) = loop {
             let quota = self.words.quota_of(asked, &mut lane);
             // Lock-free: a further turn means that the quota has been changed.
@@ -57,22 +58,22 @@ impl Key<'_> {
         let ruled = layout.ruled();
         let late = layout.kernel.lateness(fresh.ask.now_ns, at_ns);
         let moment = ruled.moment(at_ns);
-        // `wish` limits a queue to the times that a word of its tier can hold. Here the request is only asked: an
-        // admission charges nothing, and a denial is not counted.
+        // `layout.wish` limits a queue to the times that a word of the tier can hold. With `charge: false` an admission
+        // charges nothing, and a denial is not counted.
         let wish = Wish { charge: false, ..layout.wish(fresh.ask) };
         let seen = HeldAt { held: owed, at_ns, moment, late };
         let (outcome, ()) = plan(&ruled, wish, seen, (), |_| ());
-        // If a charge would be denied for what the key owes in the spill, so is this request.
+        // If a charge would be denied for the key's debt in the spill, this request is denied, too.
         if outcome.verdict == Verdict::Denied
             && let Some(told) = self.denied_by_spill(&layout, owed, at_ns, outcome.cost, fresh)
         {
             return told;
         }
-        // The answer is computed with the quota that decided.
         fresh.told(outcome, &layout)
     }
 
-    /// The denial of a request whose own quota was forgotten while the caller held the [`Entry`](crate::Entry).
+    /// The denial of a request under a quota that the caller brought, if that quota was forgotten while the caller held
+    /// the [`Entry`](crate::Entry).
     pub(in crate::keyed) fn without_quota(&self, fresh: &mut Fresh<'_>) -> Decision {
         // The request is counted as if there were no cell. A later request through a new entry is decided as usual.
         self.words.tallies.full(self.home(), u64::from(fresh.ask.charge));
@@ -87,7 +88,7 @@ impl Key<'_> {
     pub(super) fn no_cell(&self, free_ns: u64, fresh: &mut Fresh<'_>) -> Decision {
         let (ask, mut lane) = (fresh.ask, None);
         let at_ns = free_ns.max(ask.now_ns);
-        // The view shows an idle word at the instant from which there may be a cell, so that the caller waits until
+        // The view is that of an idle word at the instant from which a cell may be free, so that the caller waits until
         // then.
         let full = Outcome::of_idle(Verdict::Denied, Held::IDLE, at_ns, ask.cost);
         // The answer for a key without a cell uses the quota in force.

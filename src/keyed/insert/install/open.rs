@@ -1,4 +1,4 @@
-//! The steps claim, fence, verify and open, by which a new key gets a live word in the cell chosen for it.
+//! The steps claim, fence, verify and open, which give a new key a live word in the chosen cell.
 
 use crate::algorithm::{Held, Kernel};
 use crate::decision::Outcome;
@@ -19,7 +19,7 @@ use crate::keyed::table::newest::assert_one_live;
 use crate::keyed::table::words::{Key, TierQuota, UnitHeaders, Words};
 
 impl Key<'_> {
-    /// Claims the cell that was chosen, if its word is still the one that was read, and verifies the claim.
+    /// Claims the chosen cell, if the cell still has the word that was read, and verifies the claim.
     #[inline(always)] // its one caller is out of line, and cold
     pub(super) fn claim_and_verify(&self, victim: Seen) -> Round {
         let tag = self.tag();
@@ -35,8 +35,8 @@ impl Key<'_> {
         if !shard.reclaim(victim.cell, victim.word, claim) {
             return Round::Lost;
         }
-        // The cell is this thread's as long as the claim stands. A sweep, another install of the key, a spilled charge
-        // of the key or a change of quota may vacate the claim at any time, and then the opening fails. If the cell
+        // The cell belongs to this thread as long as the claim stands. A sweep, another install of the key, a spilled
+        // charge of the key or a change of quota may vacate the claim at any time. Then the opening fails. If the cell
         // held a live word, the claim has made the table forget that word's key.
         if Kind::of(victim.word) == Kind::Live {
             self.words.tallies.reclaimed(victim.shard, 1);
@@ -55,8 +55,8 @@ impl Key<'_> {
         if points::skips_scan() {
             return Round::Verified(mine);
         }
-        // Above the bits of the state, a live word or a claim of the tag differs from the tag in the topmost bit only.
-        // The number is kept in a local, since the compiler would load it again after each Acquire load.
+        // Above the bits of the state, a live word of the tag equals the tag, and a claim differs from it only in the
+        // topmost bit. The number is kept in a local, since the compiler would load it again after each Acquire load.
         let states = self.words.division.words_per_tag << 1;
         // Like the second scan, the first one comes after the fence.
         let of_tag: u32 =
@@ -66,8 +66,8 @@ impl Key<'_> {
         if of_tag == 1 && self.words.shard(mine.shard).load(mine.cell) == mine.word {
             return Round::Verified(mine);
         }
-        // The second scan judges each word by itself. If there is a second scan, the proof in `install.rs` means that
-        // one.
+        // The second scan judges each word by itself. If there is a second scan, the proof in `install.rs` is about
+        // that scan.
         for index in self.shards() {
             for cell in cells() {
                 let word = self.words.shard(index).load(cell);
@@ -75,17 +75,17 @@ impl Key<'_> {
                     Rival::of(&self.words.division, tag, (word, (index, cell)), mine.position());
                 let in_the_way = match points::heeded(rival) {
                     None => false,
-                    // If the key has a live word, the request is decided there. Of two claims, the one in the lower
-                    // cell goes on.
+                    // If the key has a live word, the request is decided there. If the other claim is in a lower cell,
+                    // the other install goes on.
                     Some(Rival::Live | Rival::LowerClaim) => true,
-                    // The owner of the lower claim vacates the higher one. If that CAS fails, the higher one may just
-                    // have been opened.
+                    // The other claim is in a higher cell, so this thread vacates that claim. If the CAS fails, the
+                    // other claim may just have been opened.
                     Some(Rival::HigherClaim) => {
                         !self.words.shard(index).replace(cell, word, TableWord::VACANT)
                     }
                 };
                 // The other thread goes on, and this thread searches again. The CAS above also fails if a sweep has
-                // already vacated the higher claim. Then this round is lost without need.
+                // already vacated the other claim. Then this round is lost without need.
                 if in_the_way {
                     self.words.give_back(mine);
                     return Round::Lost;
@@ -98,9 +98,9 @@ impl Key<'_> {
 }
 
 impl Words<'_> {
-    /// Gives a claim back. It carries no debt, so nothing is lost. If another install has claimed the cell anew, the
-    /// nonce differs and the CAS fails. If the nonces have wrapped round to the same number, the CAS vacates that
-    /// install's claim, and it starts again.
+    /// Gives a claim back. A claim carries no debt, so nothing is lost. If another install has claimed the cell
+    /// meanwhile, its nonce differs and the CAS fails. If the nonces have wrapped round to the same number, the CAS
+    /// vacates the other install's claim, and that install starts again.
     fn give_back(&self, mine: Seen) {
         if points::gives_back() {
             self.shard(mine.shard).replace(mine.cell, mine.word, TableWord::VACANT);
@@ -119,10 +119,9 @@ impl Key<'_> {
         early_owed: Option<Held>,
         fresh: &mut Fresh<'_>,
     ) -> Round {
-        // The instant at which the key starts: now or, if that is later, the latest floor at which it may have been
-        // forgotten.
+        // The key starts at now or at the latest floor at which it may have been forgotten, whichever is later.
         let base_ns = base_ns(headers, fresh);
-        // If the key would start later than a word of this shard can hold, it gets no cell now.
+        // If that start is too late for a word of this shard, the key gets no cell now.
         if !points::can_start(&self.words.division, headers[0], base_ns) {
             return self.start_later(mine, base_ns, fresh);
         }
@@ -133,14 +132,14 @@ impl Key<'_> {
         let quota = self.words.quota_of(asked, &mut lane);
         let TierQuota { layout, own, .. } = quota;
         let late = points::lateness(layout.kernel.lateness(fresh.ask.now_ns, base_ns));
-        // The key has no cell yet, so a policy that counts denials cannot count this one.
+        // The key has no cell yet, so a policy that counts denials cannot count a denial of this request.
         let wish = Wish { counts: false, ..layout.wish(fresh.ask) };
-        // The debt is read only after the claim, as the floors are: a thread that charges the key in the spill looks
-        // for a claim afterwards.
+        // Like the floors, the debt is read only after the claim, because a thread that charges the key in the spill
+        // looks for claims after its charge.
         let owed = early_owed.or_else(|| self.owed(base_ns, quota));
         let Some(owed) = owed else {
             self.words.give_back(mine);
-            return Round::Lost; // its quota has been changed
+            return Round::Lost; // the key's quota has been changed
         };
         if owed.ahead > layout.ahead {
             // The key was charged in the spill at a time far ahead. A word has no room for such a debt, but the spill
@@ -153,25 +152,25 @@ impl Key<'_> {
             if outcome.verdict == Verdict::Denied {
                 return self.refused(mine, layout, outcome, base_ns, fresh);
             }
-            self.words.give_back(mine); // nothing charged, nothing written
+            self.words.give_back(mine); // nothing was charged, so no word is written
             return Round::Decided(fresh.told(outcome, layout));
         };
         // The word is dated by the floor of the header that `enter` read. The base is near to that floor, so the word
-        // can be read under that floor and under the next one.
+        // can be read under that floor and under the next floor.
         let surplus = self.surplus_from_spill(base_ns, quota);
         let own = own.and(surplus).and(self.tag().into());
         let live = TableWord::from_bits(own.to_bits() | state.to_bits());
         let shard = self.words.shard(mine.shard);
         let claim = points::openable(shard, mine.cell, mine.word);
-        // If the CAS fails, the claim is gone: a sweep, a lower claim, a spilled charge of the key or a change of quota
-        // has vacated it. The CAS expects the exact claim, including its nonce. `replace` is Release: a thread that
-        // reads the word sees the floor that `enter` read, or a newer one.
+        // If the CAS fails, the claim was vacated by a sweep, by the install of a lower claim, by a spilled charge of
+        // the key or by a change of quota. The CAS expects the exact claim, including its nonce. `replace` is Release:
+        // a thread that reads the word sees the floor that `enter` read, or a newer one.
         if !shard.replace(mine.cell, claim, live) {
             return Round::Lost;
         }
         #[cfg(any(loom, shuttle))]
         assert_one_live(self);
-        // From here on the key has a live word, which includes its first charge. No thread ever saw it idle.
+        // From here on the key has a live word. It includes the first charge, so no thread ever saw the key idle.
         Round::Decided(fresh.told(outcome, layout))
     }
 }
@@ -234,20 +233,20 @@ impl Key<'_> {
         if base_ns >> GRANULE_BITS <= reach {
             return Round::Advance(mine.shard);
         }
-        // A request with a time far ahead has moved another shard's floor. If this shard's floor followed, new keys of
-        // this shard would have to start at that time, too.
+        // A request with a time far ahead has moved another shard's floor. If this shard's floor followed that time,
+        // new keys of this shard could not start earlier.
         self.words.tallies.full(self.home(), 1);
         Round::Decided(self.no_cell(base_ns, fresh))
     }
 
     /// Reads the headers of the key's shards for a verified claim, and puts the header of the claim's shard first.
     pub(super) fn enter(&self, mine: Seen) -> UnitHeaders {
-        // The floor of the cell's own shard is read first, and by a write: see `Shard::enter`. The other shards' floors
-        // are only loaded. They date no word here, and can only make the key start later.
+        // The floor of the cell's own shard is read first, by a read-modify-write: see `Shard::enter`. The other
+        // shards' floors are only loaded, since they date no word here and can only make the key start later.
         let own = self.words.shard(mine.shard).enter();
         let mut headers = self.headers();
-        // Headers come in the order of the key's shards. The header of the claim's shard is moved to the front. If both
-        // units of the key are the same, each shard comes twice, and either place will do.
+        // The headers are in the order of the key's shards. The header of the claim's shard is moved to the front. If
+        // both units of the key are the same, each shard comes twice, and either of its headers will do.
         let all = self.all_shards();
         for (nth, index) in all.into_iter().enumerate() {
             if index == mine.shard {
@@ -255,7 +254,7 @@ impl Key<'_> {
                 break;
             }
         }
-        // The header that `enter` returned replaces the later reading, since the word will be dated by its floor.
+        // The header that `enter` returned replaces the later reading, since its floor will date the word.
         headers[0] = own;
         headers
     }

@@ -12,7 +12,7 @@ pub(super) enum Round {
     Lost,
     /// The floor of this shard must first follow the request's time until that time is near to it.
     Follow(usize),
-    /// The floor of this shard must first advance as far as now allows. Then a word becomes idle, or the key's start is
-    /// near to the floor.
+    /// The floor of this shard must first advance as far as the request's time allows. At the later floor, a word is
+    /// idle or the key's start is near to the floor.
     Advance(usize),
 }

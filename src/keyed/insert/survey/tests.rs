@@ -78,9 +78,9 @@ fn ask_at(granule: u64) -> Ask {
 
 fn offer_of(table: &Table, ask: &Ask) -> Offer {
     let mut reading = Reading::NONE;
-    assert!(read_all(table.shard(0), 0, &mut reading), "no other thread is there");
-    let Ok(words) = table.words() else { panic!("logs") };
-    survey(&words, &reading, Tag::from_bits(1), ask, false).expect("it has no word there")
+    assert!(read_all(table.shard(0), 0, &mut reading), "no other thread changes it");
+    let Ok(words) = table.words() else { panic!("a table of logs") };
+    survey(&words, &reading, Tag::from_bits(1), ask, false).expect("no word of the tag")
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The pass over all words of a table that is a part of each change of a quota. The change returns only after the pass.
+//! The pass over all words of a table, which every change of a quota makes before it returns.
 
 use super::{Settled, settle};
 use crate::keyed::memory::layout::Kind;
@@ -8,14 +8,14 @@ use crate::keyed::quotas::book::Book;
 use crate::keyed::table::words::Words;
 
 impl Words<'_> {
-    /// Re-bases or forgets every word with the `retired` index, and vacates every claim, so that none of them carries
-    /// this index any more. `at_ns` is the instant at which the quota of that index was replaced. Reads the whole
-    /// table, and waits for no thread.
+    /// Re-bases or forgets every word with the `retired` index, and vacates every claim, so that no word or claim
+    /// carries this index any more. `at_ns` is the instant at which the quota of that index was replaced. Reads the
+    /// whole table, and waits for no thread.
     pub(in crate::keyed) fn settle_all(&self, book: &Book, retired: usize, at_ns: u64) {
         // Other threads go on meanwhile. The tier has already been turned to the new quota, so a shard that has been
         // settled gets no further word or claim with the retired index.
         for index in 0..self.shards() {
-            // A shard is repeated until no other thread changes it during the pass. Lock-free: a charge or an install
+            // The shard is settled again if another thread has changed it meanwhile. Lock-free: a charge or an install
             // in the shard is progress of another thread.
             while self.settle_shard(book, index, retired, at_ns).is_none() {}
         }
@@ -25,7 +25,7 @@ impl Words<'_> {
     /// meanwhile.
     fn settle_shard(&self, book: &Book, index: usize, retired: usize, at_ns: u64) -> Option<()> {
         let shard = self.shard(index);
-        // One floor is used for the whole shard. If the floor moves, the caller repeats the shard.
+        // One floor is used for the whole shard. If the floor moves, the caller settles the shard again.
         let header = shard.header();
         // A word is re-based at the instant of the change, so the floor must be near enough to read the word at that
         // instant.
@@ -40,13 +40,13 @@ impl Words<'_> {
                 }
                 Kind::Live if book.has_index(word, retired) => {
                     // If the instant of the change is too far above this floor, the floor is advanced first. The
-                    // advance sweeps the shard, so the caller repeats the shard.
+                    // advance sweeps the shard, so the caller settles the shard again.
                     if is_ahead {
                         self.advance(index, at_ns);
                         return None;
                     }
-                    // The floor that dates a word must be read after the word. This one was read before, so it must
-                    // still be the same.
+                    // The floor that dates a word must be read after the word. `header` was read before the word, so
+                    // its floor must still be the shard's floor.
                     if shard.header().floor() != header.floor() {
                         return None;
                     }

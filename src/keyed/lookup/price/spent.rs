@@ -7,7 +7,7 @@ use super::Priced;
 use crate::keyed::quotas::book::Lane;
 use crate::keyed::table::words::{FoundWord, Key, Words};
 
-/// The units that a key owes, and the word that says so.
+/// The units that a key owes, and the word in which they are counted.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct Spent {
     standing: FoundWord,
@@ -30,8 +30,8 @@ impl Spent {
                 // `None` means that another thread has replaced the word. Lock-free: that thread has made progress.
                 let Some(priced) = words.priced(book, &standing) else { continue };
                 let Lane { layout, own } = priced.lane;
-                // The cleared word is written at now, so now and the instant of the change must be near enough to the
-                // floor.
+                // The cleared word is written as of now, so now must be near enough to the floor. The same holds for
+                // the instant at which the word's quota was replaced.
                 let goal_ns = priced.replaced_ns.unwrap_or(0).max(now_ns);
                 if layout.division.is_behind(standing.header, goal_ns) {
                     words.advance(index, goal_ns);

@@ -7,47 +7,48 @@
 //!
 //! | Request | Word of another quota |
 //! |---|---|
-//! | admitted | is written in the quota that was asked for |
-//! | denied, quota faster than the word's | is written in that quota, too, without a charge, so that a raised rate takes effect at once. A cost above the burst writes nothing |
+//! | admitted | is written in the request's quota |
+//! | denied, quota faster than the word's | is written in the request's quota without a charge, so that a raised rate takes effect at once. A cost above the burst writes nothing |
 //! | denied, quota not faster | stays as it is, and the wait is computed by the rate of its own quota |
 //!
-//! Apart from denials that a policy counts, the second row is the only denial of this library that writes. Without it,
-//! a key that owes much under a slow quota would wait just as long after its quota has been raised. Between two
-//! admissions of a key, such a write happens at most once for each quota, since it only leads to faster quotas. A
-//! denial under a quota that is not faster must not write: each write may round up by a tick, so a key that is asked
-//! under two quotas in turn would never drain.
+//! Apart from denials that a policy counts, only the denials of the second row write anything. Without these writes, a
+//! key that owes much under a slow quota would wait just as long after its quota has been raised. Between two
+//! admissions of a key, such a write happens at most once for each quota, since each such write leads to a faster
+//! quota. A denial under a quota that is not faster must not write. Each write may round up by a tick, so a key whose
+//! requests come under two quotas in turn would never drain.
 //!
-//! If a word of the request's quota has no room for the debt, the request is decided with the rate of the word's own
-//! quota and the burst of the request's quota, and the word stays in its own quota. The same happens while the shard's
+//! A word of the request's quota may have no room for the debt. Then the word stays in its own quota, and the request
+//! is decided with the rate of that quota and the burst of the request's quota. The same happens while the shard's
 //! floor is ahead of the clock, because that floor could not date the carried word.
 //!
 //! # The most that a key is admitted
-//! Let R be the highest rate and B the largest burst of the quotas that a key is asked under. In any time T it is
-//! admitted at most B + R * T units, as under a single quota with that rate and burst. Let D be the key's debt in
-//! units. Carrying the word over does not lower D. An admission raises D by its cost, to B at most. D drains at a rate
-//! of at most R. So D at an instant t is at least the number of units admitted since an instant s, less R * (t - s).
+//! Let R be the highest rate and B the largest burst of the quotas under which a key's requests come. In any time T the
+//! key is admitted at most B + R * T units, as under a single quota with that rate and burst. Let D be the key's debt
+//! in units. Carrying the word over does not lower D. An admission raises D by its cost, to B at most. D drains at a
+//! rate of at most R. Let s be an instant before an instant t. Then D at t is at least the number of units admitted
+//! between s and t, less R * (t - s).
 //!
-//! For this, a word must not be carried over at an instant before its last charge. Otherwise the units that were
-//! charged later would drain at the faster rate from that earlier instant on. So a request that carries a word over
-//! reads the clock after the word, as a refund does (`slot::amend`), and is decided at that reading, or at its own time
-//! if that is later. Then no charge whose time was read from this clock is later. A charge whose time the caller gave
-//! may be later.
+//! For this bound, a word must not be carried over at an instant before its last charge. Otherwise the units of that
+//! charge would drain at the faster rate from the earlier instant on. So a request that carries a word over reads the
+//! clock after it has read the word, as a refund does (`slot::amend`). The request is decided at this reading, or at
+//! its own time if that is later. No charge in the word is later than this reading if its time was read from the same
+//! clock. A charge whose time the caller gave may be later.
 //!
 //! A request under the word's own quota is decided at its own time, as in every table. If this time is d before the
-//! clock, the bound may be exceeded by up to R * d units, because units that drained at a faster quota's rate meanwhile
-//! are counted as if they had drained at the slower rate.
+//! clock, the bound may be exceeded by up to R * d units. The reason is that units which drained at a faster quota's
+//! rate meanwhile are counted as if they had drained at the slower rate.
 //!
 //! The CAS expects the exact word, but a refund and an equal charge within one tick may restore the word's bits. If the
-//! thread sleeps meanwhile, it carries the word over at an instant that is too early by at most one tick of the old
-//! quota.
+//! thread sleeps while this happens, it carries the word over at an instant that is too early by at most one tick of
+//! the old quota.
 //!
 //! # Permits
 //! A refund computes from a permit how much of the charge has not drained yet, at the rate of the permit's quota. So
 //! the permit must become worthless when the debt begins to drain faster. When a key is carried over to a faster quota,
-//! the permits of all its earlier charges become worthless. They stay so if the key returns to the old quota or is
-//! forgotten. The instant at which a key was last carried over is kept for a group of keys, since a word has no bits
-//! for it. Permits also become worthless if a debt beyond the smaller of the two bursts is carried over, because a
-//! reservation may still wait for its turn in such a debt.
+//! the permits of all its earlier charges become worthless. They stay worthless if the key returns to the old quota or
+//! is forgotten. The instant at which a key was last carried over is kept once for a group of keys, since a word has no
+//! bits for this instant. Permits also become worthless if a debt beyond the smaller of the two bursts is carried over,
+//! because a reservation may still wait for its turn in such a debt.
 
 use crate::algorithm::{Decides, Gcra, Held, Kernel};
 use crate::clock::Clock;
@@ -74,7 +75,7 @@ pub(super) struct Brought<'t> {
     pub(super) group: usize,
 }
 
-/// The quotas by which a word is read, decided and written for such a request.
+/// The quotas by which a word is read, decided and written for a request under a brought quota.
 pub(super) struct BroughtTerms<'t> {
     brought: Brought<'t>,
     /// The quota under which the word was charged last, if it is not the request's quota.
@@ -93,7 +94,7 @@ struct Other {
     lane: Lane,
     /// A reading of the clock, taken after the word was read.
     behind_ns: u64,
-    /// True if the shard's floor lies beyond the instant at which the request is decided.
+    /// True if the shard's floor is later than the instant at which the request is decided.
     is_below_floor: bool,
 }
 
@@ -144,9 +145,9 @@ impl BroughtTerms<'_> {
         // A denial under a quota that is not faster leaves the word as it is, and its wait is computed by the rate at
         // which the word drains.
         let is_written = fits && (is_faster || admits(lane, carried));
-        // The request would be admitted in the word's own quota, but not in the request's quota. It is a reservation,
-        // or it fails only by the tick that was rounded up. It is denied: otherwise a key could stay under a faster
-        // quota than the one that its requests name.
+        // The request would be admitted in the word's own quota, but not in the request's quota. So it is a
+        // reservation, or fails only by the tick that was rounded up. Such a request is denied. Otherwise a key could
+        // stay under a faster quota than its requests name.
         if fits && !is_written && admits(&own, held) {
             return carried;
         }
@@ -208,8 +209,8 @@ impl Terms for BroughtTerms<'_> {
 
     fn before_write(&self) {
         let Brought { book, ask, group, .. } = self.brought;
-        // The permits become void before the word is written, so a thread that finds the carried word also finds them
-        // void.
+        // The permits become void before the word is written, so a thread that finds the carried word also finds the
+        // permits void.
         if let Some(at_ns) = self.voids
             && points::voids_permits()
         {

@@ -6,8 +6,8 @@ use crate::policy::{Algorithm, Fineness, POWERS_OF_TEN, Policy};
 
 /// A unit of a quota that a caller brings along has 2^20 ticks at the finest, and 2^13 at the coarsest. The choices of
 /// [`UNIT_BITS`] are tried after these.
-// A debt is rounded up to a whole tick each time that it is carried over to another quota. With fine ticks, a key that
-// is asked under two quotas in turns loses almost nothing in this way.
+// A debt is rounded up to a whole tick each time that it is carried over to another quota. With fine ticks, a key whose
+// requests alternate between two quotas loses almost nothing in this way.
 const UNIT_BITS_OWN: std::ops::RangeInclusive<u8> = 13..=20;
 
 /// A unit of cost has 2^12 ticks at the finest and 2^8 at the coarsest in a table's word.
@@ -20,16 +20,16 @@ const UNIT_BITS: std::ops::RangeInclusive<u8> = 8..=12;
 const UNIT_BITS_SHORT: std::ops::Range<u8> = 4..8;
 const TICK_NS_SHORT: std::ops::Range<u64> = 1..16;
 
-/// The start of a from-first window is rounded up to a quantum, of which a window has at least this many. The window
-/// may stay shut for up to one quantum too long. The smaller number of quanta is for limits whose counts leave little
-/// room for the time.
+/// The start of a from-first window is rounded up to a whole quantum, so the window may stay shut for up to one quantum
+/// too long. A window has at least this many quanta. The smaller number of quanta is for limits whose counts leave
+/// little room for the time.
 pub(super) const QUANTA: [u64; 2] = [1 << 16, 1 << 12];
 
-/// The end of a penalty is rounded up to a quantum, of which a window has at least this many: an end is rounded by no
-/// more than the coarsest start of a window.
+/// The end of a penalty is rounded up to a whole quantum. A window has at least this many quanta, so an end is rounded
+/// by no more than the coarsest start of a window.
 const END_QUANTA: u64 = 1 << 12;
 
-/// The bits and the reach that a policy needs in a word.
+/// The bits that a policy needs in a word, and how far from now the word's time may lie.
 #[derive(Clone, Copy)]
 pub(super) struct Demand {
     pub(super) kernel: Kernel,
@@ -43,11 +43,11 @@ pub(super) struct Demand {
 }
 
 impl Demand {
-    /// The demand number `choice` of the policy, in the order of preference. The error is the number of bits that it
-    /// would need, which is too many.
+    /// The policy's demand with the number `choice`, in the order of preference. The error is the number of bits that
+    /// the demand would need, if a word has too few.
     pub(super) fn of(policy: &Policy, choice: usize) -> Option<Result<Self, u32>> {
         match (policy.algorithm(), choice) {
-            // Each choice has ticks twice as long.
+            // Each choice has longer ticks than the choice before.
             (Algorithm::Gcra, _) => {
                 // The time in which one unit is refilled.
                 let unit_ns = policy.quota().period_ns() / policy.quota().count();
@@ -55,13 +55,13 @@ impl Demand {
                 let mut choices = UNIT_BITS.rev().chain(UNIT_BITS_SHORT.rev().filter(is_short));
                 choices.nth(choice).map(|unit_bits| Self::of_gcra(policy, unit_bits))
             }
-            // Each choice has coarser starts.
+            // Each choice rounds starts more coarsely than the choice before.
             (Algorithm::FixedWindowFromFirst, _) => {
                 // The widest counts are taken, since they are read without a search.
                 let side_by_side = policy.needs().packings().next()?;
                 QUANTA.get(choice).map(|&quanta| Self::of_window(policy, side_by_side, quanta))
             }
-            // Each choice has narrower counts.
+            // Each choice has narrower counts than the choice before.
             _ => policy
                 .needs()
                 .packings()
@@ -96,8 +96,8 @@ impl Demand {
             Algorithm::FixedWindowFromFirst => (quantum_ns, window_ns / quantum_ns + 2),
             // A word names its window, and is idle when the next one begins.
             Algorithm::FixedWindow => (window_ns, 1),
-            // The unit is the shortest window, so that in any time no more windows pass than units; the longest window
-            // is over within two units.
+            // The unit is the shortest window, so in any span of time no more windows pass than units. The longest
+            // window is over within two units.
             Algorithm::Calendar(_) => (policy.needs().unit_ns(quantum_ns), 2),
             _ => (window_ns, 2), // sliding: the previous window counts too
         };
@@ -115,24 +115,23 @@ impl Demand {
         }
         let fineness = Fineness { unit_bits: 0, quantum_ns, packing, end_quantum_ns };
         Ok(Self {
-            // A sliding log has no kernel. Its policy does not get here: it was refused earlier, with an error that
-            // names it.
+            // A sliding log has no kernel. Its policy was refused earlier, with an error that names it.
             kernel: policy.kernel(fineness).ok_or(u64::BITS)?,
             rules: policy.rules(fineness),
             count_bits,
             unit_ns: (u128::from(unit_ns), 1),
             before,
             ahead: end.max(1),
-            // With fewer bits not even an epoch of one unit would fit: it takes five units and the reach.
+            // With fewer bits not even an epoch of one unit would fit: the field must distinguish five epochs and the
+            // reach.
             time_bits_min: 4,
         })
     }
 
     pub(super) fn of_gcra(policy: &Policy, unit_bits: u8) -> Result<Self, u32> {
         let quota = policy.quota();
-        // Twice the burst, or as far as a denial, a penalty or a debt reaches if that is further. A word's time may lie
-        // this far ahead of now: after a charge into debt, a reservation, or a charge that a new key brings from the
-        // spill.
+        // Twice the burst, or the reach of a denial, a penalty or a debt if that is larger. A word's time may lie this
+        // far ahead of now: after a charge into debt, a reservation, or a charge that a new key brings from the spill.
         let ahead = policy
             .needs()
             .ticks_ahead(unit_bits)
@@ -153,8 +152,7 @@ impl Demand {
             end_quantum_ns: 1,
         };
         Ok(Self {
-            // A sliding log has no kernel. Its policy does not get here: it was refused earlier, with an error that
-            // names it.
+            // A sliding log has no kernel. Its policy was refused earlier, with an error that names it.
             kernel: policy.kernel(fineness).ok_or(u64::BITS)?,
             rules: policy.rules(fineness),
             count_bits,

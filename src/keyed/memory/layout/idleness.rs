@@ -6,8 +6,8 @@ use crate::algorithm::{Decides, Kernel};
 use crate::keyed::memory::shard::TableWord;
 
 impl Layout {
-    /// Prepares a test of live words that are read under the first floor: does a sweep under the second floor forget
-    /// the word? It does if the word has been idle for an epoch by then.
+    /// Prepares a test of live words that are read under the floor `floor_ns`. The test tells whether a sweep under the
+    /// floor `swept_ns` forgets a word: it does if the word has been idle for an epoch by then.
     pub(in crate::keyed) fn staleness(&self, floor_ns: u64, swept_ns: u64) -> Staleness<'_> {
         Staleness(
             // Before the first epoch has passed, no word can have been idle for an epoch.
@@ -17,8 +17,8 @@ impl Layout {
         )
     }
 
-    /// Prepares a test of live words that are read under this floor: at which of these instants is the word idle? One
-    /// preparation serves all words of a shard.
+    /// Prepares a test of live words that are read under this floor. The test tells at which of these instants a word
+    /// is idle. One preparation serves all words of a shard.
     pub(in crate::keyed) fn idleness<const N: usize>(
         &self,
         floor_ns: u64,
@@ -31,11 +31,11 @@ impl Layout {
                 // A word's time is counted from the earliest time that it may have, as in `unpack`.
                 let earliest = gcra.moment(floor_ns).unit.wrapping_sub(self.back);
                 let bounds = instants_ns.map(|at_ns| {
-                    // `later` is how far the instant lies above the floor. It is 0 if the instant lies below the floor,
-                    // and then the distance below is subtracted.
+                    // `later` is the distance of the instant above the floor. If the instant lies below the floor,
+                    // `later` is 0, and the distance below the floor is subtracted.
                     let later = gcra.passed(floor_ns, at_ns);
-                    // A word is idle at an instant if its time is not later than that; the bound is the first time that
-                    // is later.
+                    // A word is idle at an instant if its time is not later than the instant. The bound is the first
+                    // later time.
                     let bound = self.back.saturating_add(later).saturating_add(1);
                     bound.saturating_sub(gcra.passed(at_ns, floor_ns))
                 });
@@ -54,8 +54,8 @@ pub(in crate::keyed) struct Idleness<'a, const N: usize> {
     layout: &'a Layout,
     floor_ns: u64,
     instants_ns: [u64; N],
-    /// For plain GCRA, whose word is a time: the earliest time that a word may have, and for each instant the distance
-    /// from that to the first time that is not idle.
+    /// Only for plain GCRA, whose word is a time: the earliest time that a word may have, and for each instant the
+    /// first time that is not idle then, counted from the earliest time.
     times: Option<(u64, [u64; N])>,
 }
 

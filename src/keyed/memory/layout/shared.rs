@@ -5,19 +5,19 @@
 //! ```
 //!
 //! The tag has the same width in all words of the table, and so has the index, which names a quota. Each quota divides
-//! the remaining bits, the *state*, between its time, its counts and its *surplus*: the units spent under an earlier
-//! quota that do not fit into the time and the counts (`algorithm/surplus.rs`). The surplus gets the bits that time and
-//! counts leave, at least 1 and at most 16: more bits make it more exact. A shard has one floor, so all quotas have the
-//! same epoch. A quota fits if its times can be distinguished over five epochs and the quota's own reach (the module
-//! above says why).
+//! the remaining bits, the *state*, between its time, its counts and its *surplus*. A surplus is the units that were
+//! spent under an earlier quota and do not fit into the time and the counts (`algorithm/surplus.rs`). The surplus gets
+//! the bits that time and counts leave, at least 1 and at most 16: more bits make it more exact. A shard has one floor,
+//! so all quotas have the same epoch. A quota fits if its times can be distinguished over five epochs and the quota's
+//! own reach (`layout.rs` says why).
 //!
 //! # Headroom
 //! The tag takes 32 bits if all quotas fit beside it, and the state takes everything else: bits that no quota needs now
 //! are room for later quotas. Otherwise the tag takes the bits that the quotas leave. The epoch is at least as long as
 //! the slowest quota needs: an eighth of the longest time for which a key of that quota may stay live. An advance of
 //! the floor past all live words then takes at most ten steps. A longer epoch leaves room for slower quotas, a shorter
-//! one for faster quotas. So the shortest possible epoch is doubled half as often as would fit, and more often if it
-//! would otherwise be shorter than a minute.
+//! one for faster quotas. So the shortest possible epoch is doubled half as many times as would fit. It is doubled more
+//! often if it would otherwise be shorter than a minute.
 
 use super::{
     Demand, Division, EPOCH_GRANULES_ENOUGH, EPOCH_GRANULES_MAX, EPOCH_GRANULES_MIN, GRANULE_BITS,
@@ -30,16 +30,17 @@ use crate::error::BuildError;
 use crate::policy::{AtLimit, Fineness, POWERS_OF_TEN, Policy};
 
 /// The number of epochs in the longest time for which a key may stay live. It is bounded because an advance of the
-/// floor gives up after 14 steps (`floor`).
+/// floor gives up after 14 steps (`floors/floor.rs`).
 pub(super) const EPOCHS_IN_HORIZON: u64 = 8;
 
-/// For a surplus of this many bits, coarser ticks and narrower counts are accepted.
-// One step of the surplus is then less than a hundredth of a limit: 2/255, since a word may count twice the limit.
+/// To get a surplus of this many bits, coarser ticks and narrower counts are accepted.
+// A word may count twice the limit, so one step of the surplus is then 2/255 of the limit, which is less than a
+// hundredth.
 const SURPLUS_BITS_ENOUGH: u8 = 8;
 
-/// For a surplus of this many bits, a narrower tag is accepted.
-// One step of the surplus is then two fifteenths of the limit. A single bit would say only that there is a surplus,
-// which would count as the largest.
+/// To get a surplus of this many bits, a narrower tag is accepted.
+// One step of the surplus is then two fifteenths of the limit. A single bit would say only that there is a surplus, and
+// every surplus would count as the largest.
 const SURPLUS_BITS_MIN: u8 = 4;
 
 /// The number of atomic words that hold a [`Layout`].
@@ -127,10 +128,10 @@ impl Shared {
             .reduce(|best, layout| if told(&layout) > told(&best) { layout } else { best })
     }
 
-    /// The layout of a quota of GCRA that a caller brings along. It has the finest ticks with which its words still
-    /// have room for a debt that takes as long to drain as any key of the table may stay live. If there are no such
-    /// ticks, it has the finest ticks that fit. Such a quota is never replaced by a change, so there is no surplus, and
-    /// the time takes its bits. Returns `None` if the quota does not fit.
+    /// The layout of a GCRA quota that a caller brings along. A word should have room for the longest debt: one that
+    /// takes as long to drain as any key of the table may stay live. The ticks are the finest that leave this room, or
+    /// else the finest that fit. A change never replaces such a quota, so the word has no surplus, and the time takes
+    /// the surplus's bits. Returns `None` if the quota does not fit.
     pub(in crate::keyed) fn layout_of_own(self, policy: &Policy) -> Option<Layout> {
         let choices = (0..).map_while(|choice| Demand::of(policy, choice));
         let demands = Demand::finer(policy).chain(choices).filter_map(Result::ok);
@@ -153,7 +154,7 @@ impl Shared {
         let epoch_ns = (u128::from(self.epoch) + 1) << GRANULE_BITS;
         let epoch_units = epoch_ns.checked_mul(unit_ns.1)?.div_ceil(unit_ns.0);
         let reach = u128::from(before) + u128::from(ahead) + u128::from(SLACK);
-        // The field has to distinguish five epochs and the reach: see the module above.
+        // The field has to distinguish five epochs and the reach: see `layout.rs`.
         let instants = epoch_units.checked_mul(5)?.checked_add(reach)?;
         let fits = instants <= 1 << widest;
         // `before` and `ahead` are both measured from about now, so the larger one is the longest time for which a key
@@ -205,13 +206,12 @@ impl Shared {
     ///
     /// Until the latest time of the clock, times stay in the lower quarter of the field, and a charge ahead of now
     /// stays within another quarter. So the distance between a time and now can be read in only one way. Quotas with
-    /// the highest rates have no room for quarters. Their field has exactly as many instants as have to be
-    /// distinguished.
+    /// the highest rates have no room for quarters. Their field distinguishes exactly as many instants as it has to.
     pub(in crate::keyed) fn layout_alone(self, policy: &Policy) -> Option<Layout> {
         let fitting = |choice: (Kernel, Rules, u32, u64), in_quarters: bool| {
             let (kernel, rules, count_bits, ahead) = choice;
-            // `passed` counts in full width. The times in a table's words, and the low 64 bits of a tick's number, may
-            // wrap before the latest time.
+            // `passed` counts in full width. It is used because the times in a table's words, and the low 64 bits of a
+            // tick's number, may wrap before the latest time.
             let latest = kernel.passed(0, kernel.latest_ns());
             // A word's time lies behind now by at most the latest time that the clock can have. It lies ahead of now by
             // at most that time plus the furthest charge: twice the burst, a debt or a penalty.
@@ -229,7 +229,7 @@ impl Shared {
                 return None;
             }
             let quarter = 1_u64 << (time_bits - 2);
-            // This does not overflow, and is large enough: the field distinguishes that many instants.
+            // `back` does not overflow, and is large enough: the field distinguishes that many instants.
             let back = if in_quarters { 2 * quarter } else { latest + SLACK };
             let ahead = if in_quarters { quarter } else { ahead };
             let time_mask = (1 << time_bits) - 1;
@@ -342,8 +342,8 @@ fn epoch_for(policy: &Policy) -> u64 {
     epochs.map(|granules| u64::try_from(granules).unwrap_or(u64::MAX)).min().unwrap_or(u64::MAX)
 }
 
-/// The kernels of a policy for one limit that has a word to itself, the finest first, each with the bits of its counts
-/// and its reach ahead.
+/// The kernels of a policy for one limit that has a word to itself, the finest first. Each kernel comes with its rules,
+/// the number of bits of its counts, and its reach ahead.
 fn alone(policy: &Policy) -> Vec<(Kernel, Rules, u32, u64)> {
     if policy.at_limit().without_debt() != AtLimit::default() {
         // A policy with rules at the limit uses the same arithmetic as in a table's words.
@@ -353,8 +353,8 @@ fn alone(policy: &Policy) -> Vec<(Kernel, Rules, u32, u64)> {
     // A policy of logs has no words.
     let Some((kernel, fields, rules)) = policy.compile() else { return Vec::new() };
     let window_ns = policy.quota().period_ns();
-    // Ticks are doubled each time and quanta are multiplied by ten, until one unit is a single tick, or a window has
-    // 2^12 quanta.
+    // From choice to choice, ticks become twice as long until a unit is a single tick, and quanta become ten times as
+    // long until a window has only 2^12 quanta.
     let (ticks, quanta) = match kernel {
         Kernel::Gcra(_) => (policy.quota().unit_bits().map_or(0, |bits| bits + 1), 0),
         Kernel::FromFirst(_) => (0, POWERS_OF_TEN.len()),

@@ -5,8 +5,8 @@ use crate::algorithm::{Former, Kernel, SurplusScale};
 use crate::keyed::memory::shard::{OwnBits, TableWord};
 
 impl Layout {
-    /// How exact a layout is: the number of bits that divide a unit into ticks, or the number of bits of the surplus if
-    /// that is less, but twelve at most.
+    /// How exact a layout is, in bits: the bits that divide a unit into ticks or the bits of the surplus, whichever are
+    /// fewer, but twelve at most.
     pub(super) fn merit_alone(&self) -> u32 {
         // Twelve bits distinguish every surplus under a limit of two thousand. In a table of fixed quotas, a unit has
         // 2^12 ticks at the finest.
@@ -20,7 +20,7 @@ impl Layout {
         let limit = self.kernel.limit();
         match self.kernel {
             // A word can hold a debt of a hundred limits, and the word of a single limiter can hold one of centuries.
-            // If the quota is changed and changed back, everything beyond twice the limit and its queue is forgotten: a
+            // The part beyond twice the limit and the queue is forgotten if the quota is changed and changed back: a
             // larger range would make one step of the surplus larger than the limit.
             Kernel::Gcra(_) => {
                 let places = self.ruled().queue_ticks() / self.kernel.fineness();

@@ -23,7 +23,8 @@ const POLICIES: [&str; 14] = [
     "sliding-window 100/m exact count-denied penalty 2m after 1",
 ];
 
-/// These numbers were computed without this code: time bits, tag bits, epoch in granules.
+/// The expected numbers are the time bits, the tag bits and the epoch in granules. They were computed without this
+/// code.
 #[test]
 fn the_layouts_of_these_policies_are_known() {
     let known = [

@@ -1,5 +1,5 @@
-//! The steps of a thread that installs or forgets a key, or advances a floor: each is one read-modify-write of one word
-//! or of the header.
+//! The steps of a thread that installs or forgets a key, or advances a floor. Each step is one read-modify-write of one
+//! word or of the header.
 
 use crate::sync::{Fault, Ordering, planted, scale};
 
@@ -40,12 +40,12 @@ impl Shard {
 
     /// Reads the floor that will date a new word. The caller holds a claim in this shard.
     pub(in crate::keyed) fn enter(&self) -> Header {
-        // This is a write, although only the floor is needed, so that no floor can be published past a word that is
-        // about to be opened under the previous floor. If the write comes after the sweeper's load of the header, the
-        // publication fails. If it comes before, the sweep sees either the claim, which it vacates, or the live word
-        // that was opened from it, which it judges. It sees them because Release pairs with the Acquire of `header`,
-        // and the writes in between are all read-modify-writes, which continue the release sequence. Acquire as in
-        // `header`.
+        // Only the floor is needed, but this is a write. So no floor can be published past a word that is about to be
+        // opened under the previous floor. If the write comes after the sweeper's load of the header, the publication
+        // fails. If it comes before, the sweep sees either the claim, which it vacates, or the live word that was
+        // opened from it, which it judges. The sweep sees the claim or the word because Release pairs with the Acquire
+        // of `header`, and the writes in between are all read-modify-writes, which continue the release sequence.
+        // Acquire as in `header`.
         if !marks_floors() {
             return self.header();
         }
@@ -67,7 +67,7 @@ impl Shard {
     }
 }
 
-// The points of these steps at which the models break the protocol, as in [`super`].
+// The functions below are the points of these steps at which the models break the protocol, as in [`super`].
 
 /// The word that a reclaim replaces, which must be the word that was judged.
 #[inline(always)]

@@ -28,8 +28,7 @@ fn a_key_has_the_same_cells_whichever_of_its_shards_is_home() {
             all.insert(format!("{places:?}"));
         }
     }
-    // In one of six such tables, two of the 30,000 keys share both of their cells, of which there are 50,000 in each
-    // row.
+    // Each row has 50,000 cells. In one of six such tables, two of the 30,000 keys share both of their cells.
     assert!(all.len() >= 3 * 9_999 - 2, "{}", all.len());
 }
 

@@ -15,7 +15,7 @@ pub(in crate::keyed) struct Changing<'a> {
 impl Book {
     /// Returns the right to change a quota, unless another thread has it.
     pub(in crate::keyed) fn begin(&self) -> Option<Changing<'_>> {
-        // Acquire: pairs with the Release of the thread that had it before. Relaxed on failure: nothing is read.
+        // Acquire: pairs with the Release of the thread that had the right before. Relaxed on failure: nothing is read.
         let mine = self.changing.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
         // The value must be made only if the right is granted: dropping it ends the right, which could be another
         // thread's.
@@ -58,7 +58,7 @@ impl Changing<'_> {
         let (layout, (before, named)) = (book.in_force(tier).layout, book.named_former(old));
         let former = Former::of(layout.kernel, layout.max_units(), before, at_ns);
         // The surplus was spent either under the former quota of `old` or under the quota that is replaced now.
-        // `replaced` is the policy of the quota that is replaced now, or `None` if the surplus is of the former quota.
+        // `replaced` is `None` in the first case, and the policy of the replaced quota in the second.
         let is_before = before.is_some_and(|before| before.kernel == former.kernel);
         let replaced = book.entries[old].named(&book.named[old]).filter(|_| !is_before);
         let start = Start { since_ns: at_ns, former: Some(former) };

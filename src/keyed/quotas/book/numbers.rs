@@ -82,9 +82,10 @@ impl QuotaNumbers {
 
     /// The numbers and their tier, or `None` while they are written.
     ///
-    /// Acquire throughout: a thread that loads one number of a newer version then sees the version odd, or newer, at
-    /// the end. It also sees what was done before that: the word or the tier that led it here now leads elsewhere. So a
-    /// reader fails here at most once for each change, and never waits for a change.
+    /// Acquire throughout: if a thread loads one number of a newer version, its last load of the version gives the odd
+    /// number or a newer one. The thread also sees what was done before that number was written: the word or the tier
+    /// that led it here now leads elsewhere. So a reader fails here at most once for each change, and never waits for a
+    /// change.
     #[inline(always)]
     pub(super) fn read(&self) -> Option<(Coded, usize)> {
         // Acquire: each load pairs with its Release in `write`. The version is read first and last. If it is even and
@@ -93,7 +94,7 @@ impl QuotaNumbers {
         let code = std::array::from_fn(|n| self.numbers[n].load(Ordering::Acquire));
         let tier = index_of(self.tier.load(Ordering::Acquire));
         // Acquire, as above. If the version is odd or has changed, a change is writing here, so the word that led here
-        // is gone.
+        // has been replaced.
         let whole = before.is_multiple_of(2) && self.version.load(Ordering::Acquire) == before;
         points::is_whole(whole).then_some((code, tier))
     }
@@ -112,8 +113,8 @@ impl QuotaNumbers {
         whole.then(|| (code, Rules::of_code(rules), tier))
     }
 
-    /// The quota under which a surplus of this quota's words was spent, if any. The outer `None` means that it is being
-    /// written.
+    /// The quota under which a surplus of this quota's words was spent, if any. The outer `None` means that the entry
+    /// is being written.
     pub(super) fn former(&self) -> Option<Option<Former>> {
         // Acquire throughout, as in `read`.
         let before = self.version.load(Ordering::Acquire);
@@ -122,7 +123,7 @@ impl QuotaNumbers {
         points::is_whole(whole).then(|| former_of(numbers))
     }
 
-    /// The policy whose numbers these are, kept in `named`; `None` while it is written.
+    /// The numbers of the policy, which are kept in `named`; `None` while they are written.
     pub(super) fn named(&self, named: &Named) -> Option<[u64; NUMBERS]> {
         // Acquire throughout, as in `read`.
         let before = self.version.load(Ordering::Acquire);

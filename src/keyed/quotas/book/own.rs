@@ -6,9 +6,9 @@
 //! (`lookup/slow/own.rs`).
 //!
 //! # How a quota gets its place
-//! The numbers of a quota say in which [`WINDOW`] places it may stand. The quota is looked for in these places, and if
-//! it is in none of them, it is written into a free one. Two threads that bring the same new quota at once may write it
-//! twice. Both places are valid: a word that is carried over from one to the other keeps its debt.
+//! The numbers of a quota determine the [`WINDOW`] places in which it may stand. The quota is looked for in these
+//! places, and if it is in none of them, it is written into a free one. Two threads that bring the same new quota at
+//! once may write it twice. Both places are valid: a word that is carried over from one to the other keeps its debt.
 //!
 //! # How a place becomes free
 //! A place is free from the start, or freed by a pass over the table ([`Words::forget_unused`]). The pass may free a
@@ -25,8 +25,9 @@
 //! finds the word.
 //!
 //! A free place keeps its quota until another quota is written there, and a pin brings the place back into use. So an
-//! entry whose quota was freed while the caller held it still works. Once another quota has been written there, the
-//! version differs, and a request of that entry is denied as if there were no cell for its key.
+//! [`Entry`](crate::Entry) that a caller keeps still works after the place of its quota was freed. Once another quota
+//! has been written there, the version differs, and a request by that `Entry` is denied as if there were no cell for
+//! its key.
 //!
 //! Suppose that a thread reads a word and sleeps. Meanwhile the word's key is forgotten, its place is freed and given
 //! to another quota, and a word of the same bits comes into the cell. The thread would mistake that word for the word
@@ -46,13 +47,13 @@ use crate::sync::{AtomicU64, Ordering};
 // With half of all places in use, one quota in four billion finds all of these places taken.
 const WINDOW: usize = if cfg!(loom) { 2 } else { 32 };
 
-/// The most quotas that callers may bring along to one table at a time. An index takes thirteen bits of each word then.
+/// The most quotas that callers may bring along to one table at a time. An index then takes thirteen bits of each word.
 pub(in crate::keyed) const OWN_MAX: usize = 4096;
 
 /// The number of groups of keys. When one key of a group is carried over to a faster quota, all permits of the group's
 /// keys become worthless: see [`Void`].
-// The groups take 8 KiB. A group has about a thousandth of all keys. If one of them is carried over, the permits of the
-// others become worthless, too, for no other reason.
+// The groups take 8 KiB. A group has about a thousandth of all keys. When one of its keys is carried over, the permits
+// of all its other keys become worthless, too.
 const GROUPS: usize = if cfg!(loom) { 1 } else { 1024 };
 
 /// No thread uses the place, and no word carries its index. Its quota may be replaced.
@@ -68,9 +69,9 @@ const LEAVING: u64 = 1 << 61;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::keyed) struct QuotaId {
     pub(in crate::keyed) number: u16,
-    /// The version of the place, which distinguishes the caller's quota from a later quota in the same place. It is not
-    /// used for a tier, nor for the quota that the limiter was built with, since no other quota takes over their
-    /// numbers.
+    /// The version of the place, which distinguishes the caller's quota from a later quota in the same place. The
+    /// version is not used for a tier, nor for the quota that the limiter was built with, since no other quota ever
+    /// gets their numbers.
     // This is the low half of the whole version. It repeats only after 2^31 other quotas in the same place.
     version: u32,
 }
@@ -158,7 +159,7 @@ impl Void {
     }
 }
 
-/// A place whose index a thread may write into words. Dropping it gives the pin back.
+/// The right to write a place's index into words. Dropping it gives the pin back.
 #[derive(Debug)]
 pub(in crate::keyed) struct Pin<'t>(&'t AtomicU64);
 
@@ -270,8 +271,7 @@ impl Book {
     /// is nothing to pin.
     pub(in crate::keyed) fn pin(&self, quota: QuotaId) -> Result<Option<Pin<'_>>, Gone> {
         let Some(own) = &self.own else { return Ok(None) };
-        // Another quota has got the place. If that quota's place is free by now, a pin would take it back into use for
-        // nothing.
+        // Another quota has got the place. If the place is free by now, a pin would bring it back into use for nothing.
         if self.is_gone(quota) {
             return Err(Gone);
         }
@@ -289,7 +289,7 @@ impl Book {
         if self.is_gone(quota) { Err(Gone) } else { Ok(Some(pin)) }
     }
 
-    /// Makes the permits of a group's earlier charges worthless, because a key of the group is about to be carried over
+    /// Makes the permits of a group's earlier charges worthless. The caller is about to carry over a key of the group
     /// to a faster quota, the one in `place`: see `lookup/slow/own.rs`.
     pub(in crate::keyed) fn void_permits(&self, group: usize, place: u16, at_ns: u64) {
         let Some(own) = &self.own else { return };

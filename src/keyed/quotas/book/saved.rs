@@ -9,7 +9,7 @@ use crate::keyed::memory::shard::{CELLS, GRANULE_BITS};
 use crate::policy::{NUMBERS, Policy};
 use crate::snapshot::{Form, Reader, RestoreError};
 
-/// A policy in numbers.
+/// The number of words for a policy.
 const POLICY_WORDS: usize = NUMBERS;
 
 /// The number of words per tier: for its index, its policy, how that policy divides words, and the former quota of a

@@ -75,7 +75,7 @@ fn under_quotas_of_centuries_all_times_are_near_all_floors() {
     let period = std::time::Duration::from_nanos(9_860_082_135_837_087_714);
     let policy = Policy::from(crate::Quota::per(18, period).burst(50_638_787));
     let shared = Shared::plan(&[policy; 2], 2).expect("a plan");
-    assert!(shared.epoch > EPOCH_GRANULES_MAX, "or this shows nothing");
+    assert!(shared.epoch > EPOCH_GRANULES_MAX, "the test needs an epoch beyond the maximum");
     for floor in [0, EPOCH_GRANULES_MAX] {
         let header = super::super::Header::first(floor);
         assert!([0, u64::MAX].iter().all(|&at_ns| header.is_near(at_ns, shared.division().epoch)));
