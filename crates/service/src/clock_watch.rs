@@ -100,21 +100,11 @@ impl Collector for OfClock {
 mod tests {
     use super::*;
 
-    /// Readings at one moment: of the limits' clock, of the system's, and of a monotonic clock.
-    struct ClockReading {
-        limits_ms: u64,
-        system_ms: u64,
-        steady_ms: u64,
-    }
-
-    fn reading(limits_ms: u64, system_ms: u64, steady_ms: u64) -> ClockReading {
-        ClockReading { limits_ms, system_ms, steady_ms }
-    }
-
-    /// The events to log for these readings, which come one after the other.
-    fn told<const N: usize>(readings: [ClockReading; N]) -> [Option<News>; N] {
+    /// The events to log for these readings, which come one after the other. Each reading has the milliseconds of the
+    /// limits' clock, of the system's, and of a monotonic clock.
+    fn told<const N: usize>(readings: [[u64; 3]; N]) -> [Option<News>; N] {
         let (mut seen, start) = (LastLook::default(), Instant::now());
-        readings.map(|ClockReading { limits_ms, system_ms, steady_ms }| {
+        readings.map(|[limits_ms, system_ms, steady_ms]| {
             let at = start + Duration::from_millis(steady_ms);
             seen.look(Timestamp::from_millis(limits_ms), Timestamp::from_millis(system_ms), at)
         })
@@ -124,16 +114,16 @@ mod tests {
     fn a_system_clock_set_back_is_told_once_for_each_time() {
         let [ms, s] = [Duration::from_millis, Duration::from_secs];
         let news = told([
-            reading(100_000, 100_000, 0),
+            [100_000, 100_000, 0],
             // A leap second is not logged.
-            reading(101_000, 100_000, 1_000),
-            reading(101_998, 41_000, 2_000),
-            reading(102_997, 42_000, 3_000),
+            [101_000, 100_000, 1_000],
+            [101_998, 41_000, 2_000],
+            [102_997, 42_000, 3_000],
             // The system's clock is set back once more.
-            reading(103_996, 41_000, 4_000),
+            [103_996, 41_000, 4_000],
             // The clocks agree again; then the system's is set back.
-            reading(104_995, 104_995, 5_000),
-            reading(105_994, 103_994, 6_000),
+            [104_995, 104_995, 5_000],
+            [105_994, 103_994, 6_000],
         ]);
         let back = |by| Some(News::Back(by));
         let expected = [None, None, back(ms(60_998)), None, back(ms(62_996)), None, back(s(2))];
@@ -143,11 +133,11 @@ mod tests {
     #[test]
     fn a_step_forward_is_told_and_slewing_is_not() {
         let news = told([
-            reading(100_000, 100_000, 0),
-            reading(101_001, 101_500, 1_000),
-            reading(9_000_000, 9_000_000, 2_000),
+            [100_000, 100_000, 0],
+            [101_001, 101_500, 1_000],
+            [9_000_000, 9_000_000, 2_000],
             // The next look comes a minute later, and both clocks have run evenly.
-            reading(9_060_000, 9_060_000, 62_000),
+            [9_060_000, 9_060_000, 62_000],
         ]);
         let forward = News::Forward(Duration::from_millis(9_000_000 - 101_001 - 1_000));
         assert_eq!(news, [None, None, Some(forward), None]);

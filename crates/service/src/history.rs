@@ -295,6 +295,7 @@ mod tests {
         let (history, requests) = (History::default(), Requests::default());
         let begin = Instant::now();
         assert_eq!((history.columns(), history.now()), (Vec::new(), Rates::default()));
+        assert_eq!(history.now().share_over().to_bits(), 0.0_f64.to_bits(), "of no decisions");
         for second in 0..2_000 {
             history.take(begin + Duration::from_secs(second), &requests, &cache);
             answered(&requests, RequestOutcome::Allowed, 3);
@@ -352,10 +353,8 @@ mod tests {
 
     #[test]
     fn the_present_is_the_last_five_seconds_of_all_and_of_each_rule() {
-        let cache = Arc::new(RuleCache::with_clock(RuleSettings::default(), ManualClock::new()));
-        let text = "domain: d\ndescriptors:\n  - {key: a, rate_limit: {unit: hour, requests_per_unit: 99}}\n";
-        let rules = cache.load(&[RuleText::new("d.yaml", text)]).expect("good rules");
-        let maker = DecisionMaker::new(Arc::clone(&cache)).expect("small tables");
+        let (cache, maker) = cache_of("a");
+        let rules = cache.rules().expect("they were loaded");
         let (history, requests) = (History::default(), Requests::default());
         let begin = Instant::now();
         let mut told = Vec::new();
@@ -365,16 +364,10 @@ mod tests {
             // Ten requests come after the sample of second 1, and none at any other time.
             if second == 1 {
                 answered(&requests, RequestOutcome::Allowed, 10);
-                let descriptors = [Descriptor { hits: Some(10), ..Descriptor::new(&[("a", "x")]) }];
-                assert!(maker.check(&Request::new("d", &descriptors)).is_ok());
+                ask(&maker, "a", 10);
             }
         }
         let expected = [0.0, 0.0, 5.0, 10.0 / 3.0, 2.5, 2.0, 2.0, 0.0];
         assert_eq!(told, expected.map(|rate| (rate, rate)));
-    }
-
-    #[test]
-    fn of_no_decisions_no_share_is_refused() {
-        assert_eq!(Rates::default().share_over().to_bits(), 0.0_f64.to_bits());
     }
 }

@@ -120,39 +120,15 @@ mod tests {
 
     #[test]
     fn a_host_is_an_address_localhost_or_a_name_of_this_service() {
-        let good = [
-            "127.0.0.1",
-            "127.0.0.1:6070",
-            "10.1.2.3:6070",
-            "[::1]",
-            "[::1]:6070",
-            "[fd00::12]:6070",
-            "localhost",
-            "LocalHost:6070",
-            "localhost.:6070",
-            "limits.internal",
-            "LIMITS.internal:6070",
-            "limits.internal.:1",
-        ];
-        for host in good {
+        let good = "127.0.0.1 127.0.0.1:6070 10.1.2.3:6070 [::1] [::1]:6070 [fd00::12]:6070 localhost LocalHost:6070 \
+                    localhost.:6070 limits.internal LIMITS.internal:6070 limits.internal.:1";
+        for host in good.split(' ') {
             assert_eq!(ask("/", &[("host", host)]), Ok(()), "{host}");
         }
-        let foreign = [
-            "evil.example",
-            "evil.example:6070",
-            "localhost.evil.example",
-            "127.0.0.1.evil.example",
-            "evil-localhost",
-            "limits.internal.evil.example",
-            "xlimits.internal",
-            "internal",
-            "127.0.0.1..",
-            "0x7f000001",
-            "2130706433",
-            "127.1",
-            "[evil.example]",
-        ];
-        for host in foreign {
+        let foreign = "evil.example evil.example:6070 localhost.evil.example 127.0.0.1.evil.example evil-localhost \
+                       limits.internal.evil.example xlimits.internal internal 127.0.0.1.. 0x7f000001 2130706433 127.1 \
+                       [evil.example]";
+        for host in foreign.split(' ') {
             let refused = ask("/", &[("host", host)]);
             assert!(matches!(refused, Err(Refused::Host | Refused::NoHost)), "{host}: {refused:?}");
         }

@@ -101,18 +101,14 @@ mod tests {
         let cache = Arc::new(RuleCache::new(RuleSettings::default()));
         let metrics = Metrics::new(cache, MetricsNames::Envoyproxy);
         let took = [
-            (RequestOutcome::Allowed, 1_000),
-            (RequestOutcome::OverLimit, 1_001),
-            (RequestOutcome::Refused, 100_000_001),
+            (Protocol::Grpc, RequestOutcome::Allowed, 1_000),
+            (Protocol::Grpc, RequestOutcome::OverLimit, 1_001),
+            (Protocol::Grpc, RequestOutcome::Refused, 100_000_001),
+            (Protocol::Json, RequestOutcome::Allowed, 500_000_000),
         ];
-        for (outcome, ns) in took {
-            metrics.requests.answered(Protocol::Grpc, outcome, Duration::from_nanos(ns));
+        for (protocol, outcome, ns) in took {
+            metrics.requests.answered(protocol, outcome, Duration::from_nanos(ns));
         }
-        metrics.requests.answered(
-            Protocol::Json,
-            RequestOutcome::Allowed,
-            Duration::from_nanos(500_000_000),
-        );
         let page = metrics.text(true).unwrap();
         for line in [
             "tollgate_requests_total{protocol=\"grpc\",outcome=\"allowed\"} 1",

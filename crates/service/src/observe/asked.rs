@@ -141,15 +141,11 @@ mod tests {
     }
 
     #[test]
-    fn descriptors_are_told_in_their_order() {
+    fn descriptors_are_told_in_their_order_and_none_can_look_like_another_entry_or_line() {
         let (user, plan) = ([("user", "alice"), ("path", "/a b")], [("plan", "free")]);
         let told = text("shop", &[Descriptor::new(&user), Descriptor::new(&plan)]);
-        assert_eq!(told.descriptors, "user=alice,path=/a b; plan=free");
-        assert_eq!(told.domain, "shop");
-    }
-
-    #[test]
-    fn no_value_can_look_like_another_entry_or_another_line() {
+        let expected = "user=alice,path=/a b; plan=free";
+        assert_eq!((told.domain.as_str(), told.descriptors.as_str()), ("shop", expected));
         let entries = [("k", "a,b=c; d\n%0A"), ("é", "\u{1b}[2J\"\u{202e}ß")];
         let told = text("a\nb", &[Descriptor::new(&entries)]);
         let expected = "k=a%2Cb%3Dc%3B d%0A%250A,é=%1B[2J%22%E2%80%AEß";

@@ -163,40 +163,26 @@ mod tests {
         let of_rule = "ratelimit_service_rate_limit_over_limit";
         let share = [("by", "share"), ("outcome", "allowed")];
         let store = [("by", "store"), ("outcome", "allowed")];
-        let redis_error = "service.call.should_rate_limit.redis_error";
-        let unknown = "service.rate_limit.other.domain_not_found";
+        let redis_error = "ratelimit.service.call.should_rate_limit.redis_error";
+        let service_error = "ratelimit.service.call.should_rate_limit.service_error";
+        let unknown = "ratelimit.service.rate_limit.other.domain_not_found";
+        let total = "ratelimit_server.ShouldRateLimit.total_requests";
         let cases: [NamesCase<'_>; 9] = [
-            (of_rule, &rule, &["service.rate_limit.shop.user_a.path.over_limit"]),
+            (of_rule, &rule, &["ratelimit.service.rate_limit.shop.user_a.path.over_limit"]),
             ("tollgate_rule_over_limit", &rule, &[]),
-            ("tollgate_config_load_success", &[], &["service.config_load_success"]),
+            ("tollgate_config_load_success", &[], &["ratelimit.service.config_load_success"]),
             ("tollgate_domain_not_found", &[], &[unknown]),
             ("tollgate_store_decisions", &share, &[redis_error]),
             ("tollgate_store_decisions", &store, &[]),
             ("tollgate_requests", &resp, &[]),
-            ("tollgate_requests", &grpc, &["_server.ShouldRateLimit.total_requests"]),
-            (
-                "tollgate_requests",
-                &refused,
-                &[
-                    "_server.ShouldRateLimit.total_requests",
-                    "service.call.should_rate_limit.service_error",
-                ],
-            ),
+            ("tollgate_requests", &grpc, &[total]),
+            ("tollgate_requests", &refused, &[total, service_error]),
         ];
         for (name, labels, expected) in cases {
             let told =
                 lines(StatsdStyle::Tagged, MetricsNames::Envoyproxy, &series(name, labels, true));
-            let expected: Vec<String> = expected
-                .iter()
-                .map(|name| {
-                    if name.starts_with('_') {
-                        format!("ratelimit{name}")
-                    } else {
-                        format!("ratelimit.{name}")
-                    }
-                })
-                .map(|name| format!("{name}:5|c|#app:a:b,zone:eu.1"))
-                .collect();
+            let line = |name: &&str| format!("{name}:5|c|#app:a:b,zone:eu.1");
+            let expected: Vec<String> = expected.iter().map(line).collect();
             let theirs = told.iter().filter(|line| line.starts_with("ratelimit"));
             assert!(theirs.eq(&expected), "{told:?}");
             assert_eq!(told.len() - expected.len(), usize::from(name != of_rule), "{told:?}");

@@ -34,9 +34,7 @@ impl Issued {
 
 /// The paths of a test's files. The files do not exist yet.
 pub(crate) fn files(test: &str) -> (PathBuf, TlsFiles) {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("tls_{test}"));
-    let _ = fs::remove_dir_all(&path);
-    fs::create_dir_all(&path).expect("a directory below target");
+    let path = crate::common::directory(&format!("tls_{test}"));
     let files = TlsFiles::new(path.join("tls.crt"), path.join("tls.key"));
     (path, files)
 }

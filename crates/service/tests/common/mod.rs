@@ -20,7 +20,7 @@ use tollgate_service::protocol::common::{RateLimitDescriptor, rate_limit_descrip
 use tollgate_service::protocol::rls::rate_limit_response::Code;
 use tollgate_service::protocol::rls::rate_limit_service_client::RateLimitServiceClient;
 use tollgate_service::protocol::rls::{RateLimitRequest, RateLimitResponse};
-use tollgate_service::{AnswerParts, Options, Running, start};
+use tollgate_service::{AnswerParts, Options, Running, StartError, start};
 use tonic::transport::{Channel, Endpoint};
 
 /// Most limits have windows of a year, so that no test reaches the end of a window.
@@ -52,15 +52,26 @@ pub(crate) async fn serve(test: &str, rules: &str, settings: RuleSettings) -> Wo
     serve_with(test, rules, |options| Options { settings, ..options }).await
 }
 
-/// Serves these rules on a clock that stands still at [`NOON`].
-pub(crate) async fn serve_at_noon(test: &str, rules: &str, settings: RuleSettings) -> World {
-    let clock = ManualClock::new();
-    clock.set(NOON);
-    serve_with(test, rules, |options| Options { settings, clock: clock.into(), ..options }).await
-}
-
 /// 2026-09-21 12:00:17 UTC.
 pub(crate) const NOON: Timestamp = Timestamp::from_secs(1_789_992_017);
+
+/// Serves these rules on a clock that stands still at [`NOON`].
+pub(crate) async fn serve_at_noon(test: &str, rules: &str, settings: RuleSettings) -> World {
+    serve_on_clock(test, rules, |options| Options { settings, ..options }).await.0
+}
+
+/// Serves these rules with changed options, on a clock that stands at [`NOON`] until the test moves it.
+pub(crate) async fn serve_on_clock(
+    test: &str,
+    rules: &str,
+    more: impl FnOnce(Options) -> Options,
+) -> (World, ManualClock) {
+    let clock = ManualClock::new();
+    clock.set(NOON);
+    let own = clock.clone().into();
+    let more = |options| more(Options { clock: own, ..options });
+    (serve_with(test, rules, more).await, clock)
+}
 
 /// Serves these rules with changed options.
 pub(crate) async fn serve_with(
@@ -68,23 +79,34 @@ pub(crate) async fn serve_with(
     rules: &str,
     more: impl FnOnce(Options) -> Options,
 ) -> World {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
-    let _ = fs::remove_dir_all(&path);
-    fs::create_dir_all(&path).expect("a directory below target");
+    let path = directory(test);
     if !rules.is_empty() {
         fs::write(path.join("basic.yaml"), rules).expect("a file below target");
     }
-    let any = || ([127, 0, 0, 1], 0).into();
-    let options = more(Options {
-        http: any(),
-        grpc: any(),
-        admin: any(),
-        answers: AnswerParts { headers: true, metadata: true },
-        ..Options::new(&path)
-    });
+    let answers = AnswerParts { headers: true, metadata: true };
+    let options = more(Options { answers, ..anywhere(Options::new(&path)) });
     let (tell, told) = unbounded_channel();
     let observe = move |refresh: &Refresh| drop(tell.send(refresh.clone()));
     World { running: start(options, observe).await.expect("free ports"), rules: path, told }
+}
+
+/// Starts a service that must not start; returns the error.
+pub(crate) async fn refused(options: Options) -> StartError {
+    start(anywhere(options), |_| ()).await.expect_err("refused")
+}
+
+/// These options with free ports of this machine.
+fn anywhere(options: Options) -> Options {
+    let any = || ([127, 0, 0, 1], 0).into();
+    Options { http: any(), grpc: any(), admin: any(), ..options }
+}
+
+/// An empty directory of this name.
+pub(crate) fn directory(name: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&path);
+    fs::create_dir_all(&path).expect("a directory below target");
+    path
 }
 
 impl World {

@@ -6,11 +6,11 @@ use std::net::SocketAddr;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
-use tollgate::ManualClock;
 use tollgate_rules::RuleSettings;
-use tollgate_service::{Global, Options};
+use tollgate_service::{Global, Options, TrustedProxies};
 
-use crate::common::{NOON, World, answered, serve_at_noon, serve_with};
+use crate::common::{World, answered, serve_at_noon, serve_on_clock, serve_with};
+use crate::headers::told;
 
 const RULES: &str = "
 domain: shop
@@ -59,63 +59,50 @@ async fn ask(world: &World, path: &str, headers: &[&str]) -> u16 {
 }
 
 /// Asks as a proxy; returns the status of the answer, and the limits that decided, each with its remaining units.
-async fn limits(world: &World, headers: &[&str]) -> (u16, Vec<(String, u64)>) {
+async fn limits(world: &World, headers: &[&str]) -> String {
     let asked = "GET /v1/auth?domain=shop";
     let (status, _, body) = ask_from(world, "127.0.0.1", asked, headers).await;
     let body: Value = serde_json::from_str(&body).expect("JSON");
     let statuses = body["statuses"].as_array().expect("statuses").iter();
     let named = statuses.filter_map(|status| {
-        Some((status["name"].as_str()?.to_owned(), status["remaining"].as_u64()?))
+        Some(format!("{} {}", status["name"].as_str()?, status["remaining"].as_u64()?))
     });
-    (status, named.collect())
-}
-
-fn names(found: &[(&str, u64)]) -> Vec<(String, u64)> {
-    found.iter().map(|(name, left)| ((*name).to_owned(), *left)).collect()
+    format!("{status}: {}", named.collect::<Vec<_>>().join(", "))
 }
 
 #[tokio::test]
 async fn a_request_is_decided_by_every_descriptor_whose_parts_it_has() {
     let world = serve_at_noon("auth_descriptors", RULES, RuleSettings::default()).await;
     let client = "x-forwarded-for: 192.0.2.1";
-    assert_eq!(limits(&world, &[client]).await, (200, names(&[("per-client", 4)])));
+    assert_eq!(limits(&world, &[client]).await, "200: per-client 4");
     let host = "X-Forwarded-Host: Shop.Example:8443";
     let user = "x-user: alice";
     let login = ["x-forwarded-uri: /x/..//LOGIN/?next=/", "x-forwarded-method: POST"];
     let all = [client, user, login[0], login[1], host];
-    let expected = [("per-client", 3), ("logins", 1), ("per-user", 0), ("free", 99)];
-    assert_eq!(limits(&world, &all).await, (200, names(&expected)));
+    assert_eq!(limits(&world, &all).await, "200: per-client 3, logins 1, per-user 0, free 99");
     // One of the limits denies the request, so no limit is charged.
-    let expected = [("per-client", 3), ("logins", 1), ("per-user", 0), ("free", 99)];
-    assert_eq!(limits(&world, &all).await, (429, names(&expected)));
+    assert_eq!(limits(&world, &all).await, "429: per-client 3, logins 1, per-user 0, free 99");
     // For other methods, paths and plans there is no rule.
     let other = [client, "x-forwarded-method: GET", login[0], "x-plan: paid", host];
-    assert_eq!(limits(&world, &other).await, (200, names(&[("per-client", 2)])));
+    assert_eq!(limits(&world, &other).await, "200: per-client 2");
     // The next host is the same host in another spelling.
     let other = [client, "x-forwarded-host: SHOP.example."];
-    assert_eq!(limits(&world, &other).await, (200, names(&[("per-client", 1), ("free", 98)])));
+    assert_eq!(limits(&world, &other).await, "200: per-client 1, free 98");
 }
 
 #[tokio::test]
 async fn an_answer_has_the_headers_of_a_check_and_the_status_that_the_proxy_wants() {
     let world = serve_at_noon("auth_headers", RULES, RuleSettings::default()).await;
     let path = "GET /v1/auth?domain=shop&cost=5";
-    let told = |head: &str| -> Vec<String> {
-        let lines = head.lines();
-        lines
-            .filter(|line| line.contains("ratelimit") || line.contains("retry"))
-            .map(str::to_owned)
-            .collect()
-    };
     let policy = r#"ratelimit-policy: "per-client";q=5;w=3600"#;
     let left = r#"ratelimit: "per-client";r=0;t=3583"#;
     let (status, head, _) = ask_from(&world, "127.0.0.1", path, &[]).await;
-    assert_eq!((status, told(&head)), (200, vec![policy.to_owned(), left.to_owned()]));
+    assert_eq!((status, told(&head)), (200, vec![policy, left]));
     for (deny, expected) in [("", 429), ("&deny=403", 403), ("&deny=400", 400), ("&deny=599", 599)]
     {
         let (status, head, body) =
             ask_from(&world, "127.0.0.1", &format!("{path}{deny}"), &[]).await;
-        assert_eq!((status, told(&head)[2].as_str()), (expected, "retry-after: 3583"), "{deny}");
+        assert_eq!((status, told(&head)[2]), (expected, "retry-after: 3583"), "{deny}");
         assert!(body.starts_with(r#"{"allowed":false,"retry_after":3583,"#), "{body}");
     }
     for method in ["POST", "PUT", "DELETE", "OPTIONS", "PURGE"] {
@@ -132,55 +119,56 @@ async fn an_answer_has_the_headers_of_a_check_and_the_status_that_the_proxy_want
     }
 }
 
+/// Addresses that ask, each with values of a header that name one client: its first request passes, and the others are
+/// denied.
+type Clients<'a> = &'a [(&'a str, &'a [&'a str])];
+
+/// What `crates/http` makes of the headers of proxies is tested there.
 #[tokio::test]
 async fn an_address_is_believed_from_trusted_proxies_and_from_no_client() {
-    const ASK: &str = "GET /v1/auth?domain=shop&cost=5";
-    let world = serve_at_noon("auth_addresses", RULES, RuleSettings::default()).await;
-    let status = async |from: &str, header: &str| ask_from(&world, from, ASK, &[header]).await.0;
-    // This client is not a trusted proxy, so its own address is used, whatever header it sends.
-    assert_eq!(status("127.0.0.2", "x-forwarded-for: 192.0.2.1").await, 200);
-    for forged in ["192.0.2.2", "127.0.0.1", "127.0.0.3", "", "192.0.2.2, 127.0.0.1"] {
-        let header = format!("x-forwarded-for: {forged}");
-        assert_eq!(status("127.0.0.2", &header).await, 429, "{forged}");
-    }
-    // This is a trusted proxy, which has appended the client's address at the right end of the header.
-    assert_eq!(status("127.0.0.1", "x-forwarded-for: 198.51.100.7, 192.0.2.1").await, 200);
-    assert_eq!(status("127.0.0.1", "x-forwarded-for: 198.51.100.8, 192.0.2.1").await, 429);
-    assert_eq!(status("127.0.0.1", "x-forwarded-for: 192.0.2.1, 127.0.0.1").await, 429);
-    assert_eq!(status("127.0.0.1", "x-forwarded-for: 2001:db8::1").await, 200);
+    const PROXY: &str = "127.0.0.1";
+    const CLIENT: &str = "127.0.0.2";
+    let (here, nobody) = (TrustedProxies::default(), "none".parse().expect("a list"));
+    let forged = ["192.0.2.1", "192.0.2.2", "127.0.0.1", "127.0.0.3", "", "192.0.2.2, 127.0.0.1"];
+    // A trusted proxy has appended the client's address at the right end of the header.
+    let appended = ["198.51.100.7, 192.0.2.1", "198.51.100.8, 192.0.2.1", "192.0.2.1, 127.0.0.1"];
     // All addresses of one /64 are one client.
-    assert_eq!(status("127.0.0.1", "x-forwarded-for: 2001:db8::2").await, 429);
-    let clock = ManualClock::new();
-    clock.set(NOON);
-    let world = serve_with("auth_no_proxies", RULES, |options| Options {
-        trusted_proxies: "none".parse().expect("a list"),
-        clock: clock.into(),
-        ..options
-    })
-    .await;
-    assert_eq!(ask_from(&world, "127.0.0.1", ASK, &["x-forwarded-for: 192.0.2.1"]).await.0, 200);
-    assert_eq!(ask_from(&world, "127.0.0.1", ASK, &["x-forwarded-for: 192.0.2.2"]).await.0, 429);
-}
-
-#[tokio::test]
-async fn another_header_tells_the_address_where_the_rules_say_so() {
-    let rules = RULES.replace("address: address", "address: address of x-real-ip");
-    let world = serve_at_noon("auth_real_ip", &rules, RuleSettings::default()).await;
-    let ask = async |from: &str, header: &str| {
-        ask_from(&world, from, "GET /v1/auth?domain=shop&cost=5", &[header]).await.0
-    };
-    assert_eq!(ask("127.0.0.1", "x-real-ip: 192.0.2.1").await, 200);
-    assert_eq!(ask("127.0.0.1", "x-real-ip: 192.0.2.1").await, 429);
-    assert_eq!(ask("127.0.0.1", "x-real-ip: 192.0.2.2").await, 200);
-    assert_eq!(ask("127.0.0.2", "x-real-ip: 192.0.2.3").await, 200);
-    assert_eq!(ask("127.0.0.2", "x-real-ip: 192.0.2.4").await, 429);
-    let rules = RULES.replace("address: address", "address: address of forwarded");
-    let world = serve_at_noon("auth_forwarded", &rules, RuleSettings::default()).await;
-    let ask = async |header: &str| {
-        ask_from(&world, "127.0.0.1", "GET /v1/auth?domain=shop&cost=5", &[header]).await.0
-    };
-    assert_eq!(ask("forwarded: for=198.51.100.7, for=\"[2001:db8::1]\"").await, 200);
-    assert_eq!(ask("forwarded: for=198.51.100.8, for=\"[2001:db8::1]\"").await, 429);
+    let network = ["2001:db8::1", "2001:db8::2"];
+    let forwarded =
+        [r#"for=198.51.100.7, for="[2001:db8::1]""#, r#"for=198.51.100.8, for="[2001:db8::1]""#];
+    let cases: [(&str, &str, &TrustedProxies, Clients<'_>); 4] = [
+        (
+            "address",
+            "x-forwarded-for",
+            &here,
+            &[(CLIENT, &forged), (PROXY, &appended), (PROXY, &network)],
+        ),
+        ("address", "x-forwarded-for", &nobody, &[(PROXY, &["192.0.2.1", "192.0.2.2"])]),
+        (
+            "address of x-real-ip",
+            "x-real-ip",
+            &here,
+            &[
+                (PROXY, &["192.0.2.1", "192.0.2.1"]),
+                (PROXY, &["192.0.2.2"]),
+                (CLIENT, &["192.0.2.3", "192.0.2.4"]),
+            ],
+        ),
+        ("address of forwarded", "forwarded", &here, &[(PROXY, &forwarded)]),
+    ];
+    for (nth, (part, header, trusted, clients)) in cases.into_iter().enumerate() {
+        let rules = RULES.replace("address: address", &format!("address: {part}"));
+        let more = |options| Options { trusted_proxies: trusted.clone(), ..options };
+        let (world, _) = serve_on_clock(&format!("auth_addresses_{nth}"), &rules, more).await;
+        for (from, values) in clients {
+            for (nth, value) in values.iter().enumerate() {
+                let header = format!("{header}: {value}");
+                let asked = "GET /v1/auth?domain=shop&cost=5";
+                let (status, ..) = ask_from(&world, from, asked, &[header.as_str()]).await;
+                assert_eq!(status, if nth == 0 { 200 } else { 429 }, "{from} {header}");
+            }
+        }
+    }
 }
 
 #[tokio::test]
@@ -236,20 +224,17 @@ async fn headers_of_any_content_are_decided() {
     let world = serve_at_noon("auth_any_headers", RULES, RuleSettings::default()).await;
     // Values that differ only after 8 KiB count as the same value. Two lines of a header are joined.
     let long = |end: &str| format!("x-user: {}{end}", "u".repeat(8_192));
-    for (nth, (headers, status)) in [
-        (vec![long("a")], 200),
-        (vec![long("b")], 429),
-        (vec!["x-user: ".to_owned()], 200),
-        (vec!["x-user: ".to_owned()], 429),
-        (vec!["x-user: a".to_owned()], 200),
-        (vec!["x-user: a".to_owned(), "x-user: b".to_owned()], 200),
-        (vec!["x-user: a,b".to_owned()], 429),
-    ]
-    .into_iter()
-    .enumerate()
-    {
+    for (nth, (headers, status)) in (0..).zip([
+        (&[&*long("a")][..], 200),
+        (&[&*long("b")], 429),
+        (&["x-user: "], 200),
+        (&["x-user: "], 429),
+        (&["x-user: a"], 200),
+        (&["x-user: a", "x-user: b"], 200),
+        (&["x-user: a,b"], 429),
+    ]) {
         let client = format!("x-forwarded-for: 192.0.2.{nth}");
-        let headers: Vec<&str> = headers.iter().map(String::as_str).chain([&*client]).collect();
+        let headers = [headers, &[&client[..]]].concat();
         assert_eq!(ask(&world, "/v1/auth?domain=shop", &headers).await, status, "{nth}");
     }
     for strange in
@@ -297,12 +282,11 @@ async fn the_admin_sees_what_a_request_becomes_and_a_reload_changes_it() {
     world.put("basic.yaml", &RULES.replace("header x-user", "header x-account"));
     assert_eq!(world.reloaded().await, []);
     let headers = ["x-user: a", "x-forwarded-for: 192.0.2.1"];
-    assert_eq!(limits(&world, &headers).await, (200, names(&[("per-client", 4)])));
+    assert_eq!(limits(&world, &headers).await, "200: per-client 4");
     world.put("basic.yaml", &RULES.replace("header x-user", "heder x-user"));
     assert_eq!(world.reloaded().await.len(), 1);
     let headers = ["x-account: a", "x-forwarded-for: 192.0.2.1"];
-    let expected = names(&[("per-client", 3), ("per-user", 0)]);
-    assert_eq!(limits(&world, &headers).await, (200, expected));
+    assert_eq!(limits(&world, &headers).await, "200: per-client 3, per-user 0");
 }
 
 /// Nothing listens at the store's address, so each rule's `on_error` decides. By default that is this node's share of
@@ -310,14 +294,8 @@ async fn the_admin_sees_what_a_request_becomes_and_a_reload_changes_it() {
 #[tokio::test]
 async fn limits_that_are_kept_in_redis_are_asked_and_without_it_each_rule_says_what_happens() {
     let rules = RULES.replace("{key: user,", "{key: user, on_error: deny,");
-    let clock = ManualClock::new();
-    clock.set(NOON);
-    let world = serve_with("auth_redis", &rules, |options| Options {
-        global: Some(Global::new("redis://127.0.0.1:1/")),
-        clock: clock.into(),
-        ..options
-    })
-    .await;
+    let global = Some(Global::new("redis://127.0.0.1:1/"));
+    let world = serve_with("auth_redis", &rules, |options| Options { global, ..options }).await;
     assert_eq!(ask(&world, "/v1/auth?domain=shop", &["x-forwarded-for: 192.0.2.1"]).await, 200);
     assert_eq!(ask(&world, "/v1/auth?domain=shop", &["x-user: a"]).await, 429);
 }

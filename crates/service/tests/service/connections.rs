@@ -18,16 +18,15 @@ async fn full(test: &str) -> (World, [TcpStream; 2]) {
         ..options
     };
     let world = serve_with(test, RULES, more).await;
-    let idle = [world.running.grpc, world.running.grpc].map(TcpStream::connect);
-    let [one, other] = idle;
-    let idle = [one.await.expect("it listens"), other.await.expect("it listens")];
+    let connect = async || TcpStream::connect(world.running.grpc).await.expect("it listens");
+    let idle = [connect().await, connect().await];
     world.until("tollgate_connections 2").await;
     (world, idle)
 }
 
 #[tokio::test]
-async fn beyond_the_maximum_grpc_answers_its_health_alone() {
-    let (world, idle) = full("connections_grpc").await;
+async fn beyond_the_maximum_health_metrics_and_the_admin_are_answered_and_nothing_else() {
+    let (world, idle) = full("connections").await;
     let mut health = HealthClient::new(world.channel().await);
     let asked = HealthCheckRequest { service: "ratelimit".to_owned() };
     let answer = health.check(asked).await.expect("known").into_inner();
@@ -37,23 +36,18 @@ async fn beyond_the_maximum_grpc_answers_its_health_alone() {
     let refused = client.should_rate_limit(asked()).await.expect_err("no place");
     let expected = "too many connections: beyond the maximum only health and metrics are answered";
     assert_eq!((refused.code(), refused.message()), (Code::Unavailable, expected));
-    drop(idle);
-    world.until("tollgate_connections 1").await;
-    assert!(world.client().await.should_rate_limit(asked()).await.is_ok());
-}
-
-#[tokio::test]
-async fn beyond_the_maximum_the_admin_is_answered_and_redis_is_refused() {
-    let (world, _idle) = full("connections_others").await;
     assert_eq!(world.admin("GET", "/rlconfig", "").await.0, 200);
     assert_eq!(world.admin("GET", "/healthcheck", "").await.0, 200);
     assert_eq!(world.http("GET", "/", "").await.0, 503);
     let resp = world.running.resp.expect("it is spoken");
-    let mut client = TcpStream::connect(resp).await.expect("it listens");
-    let _ = client.write_all(b"PING\r\n").await;
+    let mut redis = TcpStream::connect(resp).await.expect("it listens");
+    let _ = redis.write_all(b"PING\r\n").await;
     let mut told = String::new();
-    client.read_to_string(&mut told).await.expect("it is closed in order");
+    redis.read_to_string(&mut told).await.expect("it is closed in order");
     assert_eq!(told, "-ERR max number of clients reached\r\n");
+    drop((idle, redis));
+    world.until("tollgate_connections 1").await;
+    assert!(world.client().await.should_rate_limit(asked()).await.is_ok());
 }
 
 /// More connections than the reserve has places are open and ask nothing. A probe that comes later is still answered.

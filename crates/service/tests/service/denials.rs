@@ -11,7 +11,7 @@ use tollgate_service::protocol::common::rate_limit_descriptor::Entry;
 use tollgate_service::{Options, RespOptions};
 
 use crate::common::reports::LogLines;
-use crate::common::{NOON, World, descriptor, request, serve_with};
+use crate::common::{World, descriptor, request, serve_on_clock};
 
 const RULES: &str = "
 domain: shop
@@ -24,17 +24,9 @@ descriptors:
 
 /// A service that logs as many denials as the limit `log_denials` admits.
 async fn world(test: &str, log_denials: Option<&str>) -> (World, ManualClock) {
-    let clock = ManualClock::new();
-    clock.set(NOON);
-    let own = clock.clone();
     let log_denials = log_denials.map(|limit| limit.parse().expect("a policy"));
-    let world = serve_with(test, RULES, |options| Options {
-        clock: own.into(),
-        log_denials,
-        resp: Some(RespOptions::new(([127, 0, 0, 1], 0))),
-        ..options
-    });
-    (world.await, clock)
+    let resp = Some(RespOptions::new(([127, 0, 0, 1], 0)));
+    serve_on_clock(test, RULES, |options| Options { log_denials, resp, ..options }).await
 }
 
 /// Sends commands in Redis' protocol, and waits for this number of answers.
@@ -129,17 +121,12 @@ async fn no_value_makes_a_line_long_or_breaks_it() {
     let (log, _guard) = LogLines::begin();
     let (world, _) = world("denials_of_rubbish", Some("1000/s")).await;
     for value in [vec![b'x'; 200_000], vec![0xff; 200_000], b"\x1b[2J\r\n\"}".to_vec()] {
-        let entry = Entry { key: "user".into(), value };
-        let entries = vec![entry];
+        let entries = vec![Entry { key: "user".into(), value }];
         let one = RateLimitDescriptor { entries, hits_addend: Some(9), ..Default::default() };
         world.ask(request("shop", &[one])).await;
     }
-    let told: Vec<String> = log
-        .denials_of(world)
-        .await
-        .iter()
-        .map(|line| line["descriptors"].as_str().expect("text").to_owned())
-        .collect();
+    let lines = log.denials_of(world).await;
+    let told: Vec<&str> = lines.iter().filter_map(|line| line["descriptors"].as_str()).collect();
     let (cut, none) = ("x".repeat(64), "\u{fffd}".repeat(64));
     let expected = [&format!("user={cut}…"), &format!("user={none}…"), "user=%1B[2J%0D%0A%22}"];
     assert_eq!(told, expected);
@@ -163,16 +150,15 @@ async fn flood(test: &str, limit: &str) -> (usize, Value, [Option<String>; 2]) {
     (lines.len(), lines.last().expect("a line")["suppressed"].clone(), counts)
 }
 
+/// The second row is the control: a log without a bound is noticed.
 #[tokio::test]
 async fn a_flood_writes_as_many_lines_as_its_limit_and_the_next_tells_the_rest() {
-    let counts = ["3", "8"].map(|count| Some(count.to_owned()));
-    assert_eq!(flood("denials_flood", "1/s burst 2").await, (3, json!(8), counts));
-}
-
-#[tokio::test]
-async fn a_log_without_a_bound_is_caught() {
-    let counts = ["11", "0"].map(|count| Some(count.to_owned()));
-    assert_eq!(flood("denials_roomy", "1000/s").await, (11, json!(0), counts));
+    for (test, limit, lines, suppressed) in
+        [("denials_flood", "1/s burst 2", 3, 8), ("denials_roomy", "1000/s", 11, 0)]
+    {
+        let counts = [lines, suppressed].map(|count: usize| Some(count.to_string()));
+        assert_eq!(flood(test, limit).await, (lines, json!(suppressed), counts));
+    }
 }
 
 #[tokio::test]

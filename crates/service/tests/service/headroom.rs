@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tollgate::ManualClock;
 use tollgate_rules::RuleSettings;
 use tollgate_service::protocol::rls::rate_limit_response::Code::{Ok, OverLimit};
 use tollgate_service::{Global, Options};
 
-use crate::common::{NOON, World, codes, descriptor, request, serve_at_noon, serve_with};
+use crate::common::{World, codes, descriptor, request, serve_at_noon, serve_on_clock, serve_with};
 
 const RULES: &str = "
 domain: shop
@@ -38,13 +37,7 @@ async fn metrics(world: &World, prefix: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn a_report_lends_for_its_time_to_live_and_then_nothing() {
-    let clock = ManualClock::new();
-    clock.set(NOON);
-    let world = serve_with("headroom_time_to_live", RULES, |options| Options {
-        clock: clock.clone().into(),
-        ..options
-    })
-    .await;
+    let (world, clock) = serve_on_clock("headroom_time_to_live", RULES, |options| options).await;
     assert_eq!(check(&world).await, (200, Value::Null));
     assert_eq!(check(&world).await.0, 429);
     let told = report(&world, json!({"domain": "shop", "headroom": 0.5, "ttl_ms": 5000})).await;
@@ -53,23 +46,18 @@ async fn a_report_lends_for_its_time_to_live_and_then_nothing() {
     assert_eq!(page, "shop.user: fixed-window 1/h, elastic\nshop: pool 8/h, headroom 0.5\n");
     clock.advance(Duration::from_millis(4_999));
     assert_eq!(check(&world).await, (200, json!(true)));
-    assert_eq!(
-        metrics(&world, "tollgate_pool").await,
+    let pool = |headroom: &str, expired: u8| {
         [
-            "tollgate_pool_headroom{domain=\"shop\"} 0.5",
-            "tollgate_pool_lent_total{domain=\"shop\"} 1",
-            "tollgate_pool_expired_total{domain=\"shop\"} 0",
+            format!("tollgate_pool_headroom{{domain=\"shop\"}} {headroom}"),
+            "tollgate_pool_lent_total{domain=\"shop\"} 1".to_owned(),
+            format!("tollgate_pool_expired_total{{domain=\"shop\"}} {expired}"),
         ]
-    );
+    };
+    assert_eq!(metrics(&world, "tollgate_pool").await, pool("0.5", 0));
     clock.advance(Duration::from_millis(1));
     assert_eq!(check(&world).await.0, 429);
-    let over = [
-        "tollgate_pool_headroom{domain=\"shop\"} 0.0",
-        "tollgate_pool_lent_total{domain=\"shop\"} 1",
-        "tollgate_pool_expired_total{domain=\"shop\"} 1",
-    ];
-    assert_eq!(metrics(&world, "tollgate_pool").await, over);
-    assert_eq!(metrics(&world, "tollgate_pool").await, over, "told once");
+    assert_eq!(metrics(&world, "tollgate_pool").await, pool("0.0", 1));
+    assert_eq!(metrics(&world, "tollgate_pool").await, pool("0.0", 1), "told once");
     let borrowed = metrics(&world, "tollgate_rule_borrowed_total").await;
     assert_eq!(borrowed, ["tollgate_rule_borrowed_total{domain=\"shop\",rule=\"user\"} 1"]);
     // A report without `ttl_ms` lasts ten seconds.
@@ -116,19 +104,14 @@ async fn a_report_is_refused_where_it_says_nothing_and_from_clients_that_may_onl
     }
     let body = r#"{"domain": "shop", "headroom": 1}"#;
     assert_eq!(world.http("POST", "/v1/headroom", body).await.0, 404);
-    assert_eq!(
-        metrics(&world, "tollgate_pool_headroom").await,
-        ["tollgate_pool_headroom{domain=\"shop\"} 0.0"]
-    );
+    let headroom = metrics(&world, "tollgate_pool_headroom").await;
+    assert_eq!(headroom, ["tollgate_pool_headroom{domain=\"shop\"} 0.0"]);
 }
 
 #[tokio::test]
 async fn with_redis_an_elastic_rule_is_refused_and_so_is_a_report() {
-    let world = serve_with("headroom_redis", RULES, |options| Options {
-        global: Some(Global::new("redis://127.0.0.1:1/")),
-        ..options
-    })
-    .await;
+    let global = Some(Global::new("redis://127.0.0.1:1/"));
+    let world = serve_with("headroom_redis", RULES, |options| Options { global, ..options }).await;
     let (_, page) = world.admin("GET", "/rlconfig", "").await;
     let expected = "mode: elastic borrows from a pool of this process, which is not kept in Redis";
     assert!(page.contains(expected), "{page}");

@@ -36,6 +36,8 @@ descriptors:
 /// The maximum time for which assignments of an earlier service may be in force.
 const BEFORE: Duration = Duration::from_secs(11);
 
+const ALICE: [(&str, &str); 1] = [("user", "alice")];
+
 /// The stream of an Envoy.
 struct Stream {
     reports: mpsc::Sender<RateLimitQuotaUsageReports>,
@@ -116,7 +118,7 @@ async fn a_bucket_gets_the_rule_that_its_entries_match_in_the_order_of_their_nam
     let (_clock, world) = serve("quota_rules").await;
     let mut envoy = Stream::open(&world).await.expect("a stream");
     // Before its demand is known, an Envoy gets half of the rate that can be given out. That rate is 96.8 of 100.
-    assert_eq!(bucket(&envoy.ask(&[("user", "alice")], 1).await), (48_400, 20));
+    assert_eq!(bucket(&envoy.ask(&ALICE, 1).await), (48_400, 20));
     // The order of a bucket's entries makes no difference.
     assert_eq!(bucket(&envoy.ask(&[("tenant", "a"), ("env", "prod")], 1).await), (484, 30));
     let both = bucket(&envoy.ask(&[("both", "x")], 1).await);
@@ -133,34 +135,35 @@ async fn a_bucket_gets_the_rule_that_its_entries_match_in_the_order_of_their_nam
     world.until("tollgate_quota_buckets 3").await;
     world.until("tollgate_quota_assignments_total 7").await;
     world.until("tollgate_quota_reported_denied_total 7").await;
-    world.running.stop().await;
 }
 
 #[tokio::test]
-async fn a_value_that_is_no_text_is_not_answered_and_does_no_harm() {
-    let (_clock, world) = serve("quota_bytes").await;
+async fn a_value_that_is_no_text_does_no_harm_and_a_bucket_that_is_not_reported_is_abandoned() {
+    let (clock, world) = serve("quota_bytes").await;
     let mut envoy = Stream::open(&world).await.expect("a stream");
     let bytes = BucketId { bucket: [("user".to_owned(), vec![0xff, b'a'])].into() };
     let odd = BucketQuotaUsage { bucket_id: Some(bytes), ..usage(&[], 1) };
-    envoy.send("shop", vec![odd, usage(&[("user", "alice")], 1)]).await;
+    envoy.send("shop", vec![odd, usage(&ALICE, 1)]).await;
     let told = envoy.told().await.expect("an answer");
     assert_eq!(told.len(), 1, "Envoy ends a stream with a value that is no text");
     assert_eq!(bucket(&strategy(&told[0])), (48_400, 20));
     world.until("tollgate_quota_refused_total 1").await;
-    world.running.stop().await;
+    // Within a time to live nothing more is reported.
+    clock.advance(Duration::from_secs(10));
+    let told = envoy.told().await.expect("an answer");
+    assert!(matches!(told[..], [BucketAction::AbandonAction(_)]), "{told:?}");
+    world.until("tollgate_quota_buckets 0").await;
+    world.until("tollgate_quota_abandoned_total 1").await;
 }
 
 #[tokio::test]
 async fn streams_share_a_limit_and_never_have_more_than_it() {
     let (clock, world) = serve("quota_shared").await;
-    let alice = [("user", "alice")];
-    let mut envoys = Vec::new();
-    let mut rates = Vec::new();
+    let (mut envoys, mut rates) = (Vec::new(), Vec::new());
     for _ in 0..3 {
         let mut envoy = Stream::open(&world).await.expect("a stream");
-        let (rate, tokens) = bucket(&envoy.ask(&alice, 1).await);
+        rates.push(bucket(&envoy.ask(&ALICE, 1).await));
         envoys.push(envoy);
-        rates.push((rate, tokens));
     }
     let sum = rates.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     assert!(sum.0 <= 100_000 && sum.1 <= 40, "{rates:?}");
@@ -172,27 +175,13 @@ async fn streams_share_a_limit_and_never_have_more_than_it() {
     drop(envoys);
     world.until("tollgate_quota_streams 1").await;
     clock.advance(BEFORE);
-    assert_eq!(bucket(&other.ask(&alice, 1).await).0, 48_400);
-    world.running.stop().await;
-}
-
-#[tokio::test]
-async fn a_bucket_that_is_not_reported_for_a_time_to_live_is_abandoned() {
-    let (clock, world) = serve("quota_abandoned").await;
-    let mut envoy = Stream::open(&world).await.expect("a stream");
-    envoy.ask(&[("user", "alice")], 1).await;
-    clock.advance(Duration::from_secs(10));
-    let told = envoy.told().await.expect("an answer");
-    assert!(matches!(told[..], [BucketAction::AbandonAction(_)]), "{told:?}");
-    world.until("tollgate_quota_buckets 0").await;
-    world.until("tollgate_quota_abandoned_total 1").await;
-    world.running.stop().await;
+    assert_eq!(bucket(&other.ask(&ALICE, 1).await).0, 48_400);
 }
 
 #[tokio::test]
 async fn a_bad_report_ends_the_stream_and_says_what_is_wrong() {
     let (_clock, world) = serve("quota_bad").await;
-    let good = || usage(&[("user", "alice")], 1);
+    let good = || usage(&ALICE, 1);
     let many: Vec<(String, String)> = (0..33).map(|n| (n.to_string(), "x".to_owned())).collect();
     let many: Vec<(&str, &str)> = many.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
     let form = "; send a map of names and values, none of them empty";
@@ -222,7 +211,7 @@ async fn a_bad_report_ends_the_stream_and_says_what_is_wrong() {
         assert!(refused.message().starts_with(&expected), "{}", refused.message());
     }
     let mut envoy = Stream::open(&world).await.expect("a stream");
-    envoy.ask(&[("user", "alice")], 1).await;
+    envoy.ask(&ALICE, 1).await;
     // A report without a domain means the domain of the previous report.
     envoy.send("", vec![usage(&[("free", "x")], 1)]).await;
     envoy.told().await.expect("an answer");
@@ -231,7 +220,6 @@ async fn a_bad_report_ends_the_stream_and_says_what_is_wrong() {
     let expected =
         "domain is 'blog', and was 'shop' before; open another stream for another domain";
     assert_eq!((refused.code(), refused.message()), (Code::InvalidArgument, expected));
-    world.running.stop().await;
 }
 
 #[tokio::test]
@@ -239,9 +227,8 @@ async fn without_rules_and_with_redis_there_are_no_quotas() {
     let mut world = serve_with("quota_none", "domain: ''", |options| options).await;
     world.reloaded().await;
     let mut envoy = Stream::open(&world).await.expect("a stream");
-    envoy.send("shop", vec![usage(&[("user", "alice")], 1)]).await;
+    envoy.send("shop", vec![usage(&ALICE, 1)]).await;
     assert_eq!(envoy.told().await.expect_err("no rules").code(), Code::Unavailable);
-    world.running.stop().await;
     let global = Some(Global::new("redis://127.0.0.1:1/"));
     let world = serve_with("quota_redis", RULES, |options| Options { global, ..options }).await;
     let refused = Stream::open(&world).await.err().expect("limits in Redis");
@@ -249,14 +236,13 @@ async fn without_rules_and_with_redis_there_are_no_quotas() {
     assert!(
         refused.message().starts_with("quotas are not given out while limits are kept in Redis")
     );
-    world.running.stop().await;
 }
 
 #[tokio::test]
 async fn a_service_that_stops_ends_its_streams() {
     let (_clock, world) = serve("quota_stop").await;
     let mut envoy = Stream::open(&world).await.expect("a stream");
-    envoy.ask(&[("user", "alice")], 1).await;
+    envoy.ask(&ALICE, 1).await;
     // The service stops within its grace, and then no stream is open.
     world.running.stop().await;
     let end = envoy.answers.message().await;
@@ -288,8 +274,6 @@ async fn serve_first(test: &str) -> (ManualClock, World) {
     clock.advance(BEFORE);
     (clock, world)
 }
-
-const ALICE: [(&str, &str); 1] = [("user", "alice")];
 
 #[tokio::test]
 async fn a_service_that_stops_and_starts_prolongs_what_an_envoy_has_at_its_first_report() {

@@ -3,8 +3,8 @@
 //!
 //! | Scenario | Where |
 //! |---|---|
-//! | A1-A3 basic limits, E several statuses, H errors: what the service makes of the rules' answers | `grpc.rs` |
-//! | A4 several descriptors, B1 lookups, C wildcards, E: what rules decide | `lookup.rs`, `decisions.rs` and `together.rs` of `crates/rules/tests` |
+//! | A1 and A2 basic limits, E several statuses, H errors: what the service makes of the rules' answers | `grpc.rs` |
+//! | A3 twenty of 25 calls, A4 several descriptors, B1 lookups, C wildcards, E: what rules decide | `lookup.rs`, `decisions.rs` and `together.rs` of `crates/rules/tests` |
 //! | B2 limits that come with requests | `limits_and_hits_that_come_with_a_descriptor_count` in `grpc.rs`; their series, row 95 in `bad_inputs.rs` |
 //! | I reload | `reload.rs`; merged files and the text of every bad file, `bad_rules.rs` of `crates/rules/tests` |
 //! | J HTTP | `http.rs`, `drain.rs` |

@@ -18,12 +18,10 @@ descriptors:
 ";
 
 async fn world(test: &str, max_series: usize) -> World {
-    let world = serve_with(test, RULES, |options| Options {
-        settings: RuleSettings { max_series, ..RuleSettings::default() },
-        metrics_names: MetricsNames::Envoyproxy,
-        ..options
-    });
-    let world = world.await;
+    let settings = RuleSettings { max_series, ..RuleSettings::default() };
+    let metrics_names = MetricsNames::Envoyproxy;
+    let more = |options| Options { settings, metrics_names, ..options };
+    let world = serve_with(test, RULES, more).await;
     for user in ["a\"b\\\n", "1.2.3.4", "1.2.3.4", "1.2.3.4"] {
         world.check("d", &json!([{"user": user}]), 1).await;
     }
@@ -67,27 +65,20 @@ async fn both_formats_have_a_series_for_each_value() {
 
 #[tokio::test]
 async fn dashboards_of_envoyproxy_ratelimit_find_values_in_their_labels() {
-    let theirs = |page: Vec<String>| -> Vec<String> {
-        let prefix = "ratelimit_service_rate_limit_total_hits{domain=\"d\",";
-        page.iter().filter_map(|line| Some(line.strip_prefix(prefix)?.to_owned())).collect()
-    };
-    let page_of = |max_series| async move {
-        theirs(page(&world(&format!("series_theirs_{max_series}"), max_series).await, "").await)
-    };
-    assert_eq!(
-        page_of(10).await,
-        [
-            r#"key1="area_api",key2="method"} 2"#,
-            r#"key1="user_1_2_3_4"} 3"#,
-            r#"key1="user_a\"b\\\n"} 1"#,
-        ]
-    );
     // Hits beyond the maximum number of series are counted in the series of the rules, as without `detailed_metric` and
     // `value_to_metric`.
-    assert_eq!(
-        page_of(1).await,
-        [r#"key1="area",key2="method"} 2"#, r#"key1="user"} 3"#, r#"key1="user_a\"b\\\n"} 1"#]
-    );
+    for (max_series, area, user) in [(10, "area_api", "user_1_2_3_4"), (1, "area", "user")] {
+        let world = world(&format!("series_theirs_{max_series}"), max_series).await;
+        let theirs = [
+            format!(r#"key1="{area}",key2="method"}} 2"#),
+            format!(r#"key1="{user}"}} 3"#),
+            r#"key1="user_a\"b\\\n"} 1"#.to_owned(),
+        ];
+        let page = page(&world, "").await;
+        let prefix = r#"ratelimit_service_rate_limit_total_hits{domain="d","#;
+        let found = page.iter().filter_map(|line| line.strip_prefix(prefix));
+        assert_eq!(found.collect::<Vec<_>>(), theirs);
+    }
 }
 
 #[tokio::test]

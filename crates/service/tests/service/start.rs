@@ -2,37 +2,26 @@
 
 use std::net::SocketAddr;
 
-use crate::common::{RULES, World, answered, exchange, raw, serve_with};
+use crate::common::{RULES, answered, directory, exchange, raw, refused, serve_with};
 use tollgate_rules::RuleSettings;
-use tollgate_service::{Global, Options, StartError, start};
-
-/// Starts a service that must not start; returns the error.
-async fn refused(options: Options) -> StartError {
-    let any = || ([127, 0, 0, 1], 0).into();
-    let options = Options { http: any(), grpc: any(), admin: any(), ..options };
-    start(options, |_| ()).await.expect_err("refused")
-}
-
-/// An empty directory for this test.
-fn empty(test: &str) -> std::path::PathBuf {
-    let path = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
-    let _ = std::fs::remove_dir_all(&path);
-    std::fs::create_dir_all(&path).expect("a directory below target");
-    path
-}
+use tollgate_service::{Global, Options, StartError};
 
 #[tokio::test]
-async fn a_place_without_rules_is_refused_with_what_would_be_right() {
+async fn a_place_without_rules_and_no_nodes_are_refused_with_what_would_be_right() {
     let error = refused(Options::new("no/such/rules")).await;
     assert!(matches!(error, StartError::Rules(_)), "{error:?}");
     let text = error.to_string();
     assert!(text.starts_with("no/such/rules: cannot be read: "), "{text}");
     assert!(text.ends_with("; give a directory of .yaml files"), "{text}");
-    let path = empty("start_empty");
+    let path = directory("start_empty");
     let text = refused(Options::new(&path)).await.to_string();
     let expected = "holds no rules; put a file there whose name ends in .yaml or .yml, or allow it to be \
                     empty (--allow-empty)";
     assert_eq!(text, format!("{}: {expected}", path.display()));
+    let global = Some(Global { nodes: 0, ..Global::new("redis://127.0.0.1:1/") });
+    std::fs::write(path.join("basic.yaml"), RULES).expect("a file below target");
+    let error = refused(Options { global, ..Options::new(&path) }).await;
+    assert_eq!(error.to_string(), "0 nodes share nothing; use at least 1");
 }
 
 #[tokio::test]
@@ -55,15 +44,6 @@ async fn an_address_for_metrics_answers_them_and_nothing_else() {
     world.running.stop().await;
 }
 
-#[tokio::test]
-async fn no_nodes_are_refused_with_what_would_be_right() {
-    let global = Some(Global { nodes: 0, ..Global::new("redis://127.0.0.1:1/") });
-    let path = empty("start_no_nodes");
-    std::fs::write(path.join("basic.yaml"), RULES).expect("a file below target");
-    let error = refused(Options { global, ..Options::new(&path) }).await;
-    assert_eq!(error.to_string(), "0 nodes share nothing; use at least 1");
-}
-
 /// Sends this head of a request; returns the status and the body of the answer.
 async fn ask(address: SocketAddr, head: &str) -> (u16, String) {
     let answer = raw(address, &format!("{head}connection: close\r\n\r\n")).await;
@@ -71,15 +51,13 @@ async fn ask(address: SocketAddr, head: &str) -> (u16, String) {
     (status, body)
 }
 
-async fn world(test: &str) -> World {
-    let names = vec!["limits.internal".parse().expect("a name")];
-    serve_with(test, RULES, |options| Options { admin_hosts: names, ..options }).await
-}
-
-/// The tests in `src/http/guard.rs` cover all hosts and origins. This test shows that each route is guarded.
+/// The tests in `src/http/guard.rs` cover all hosts and origins. This test shows that each route is guarded, and that
+/// probes, scrapers and the service's own page are served.
 #[tokio::test]
 async fn every_admin_route_refuses_foreign_hosts_and_origins() {
-    let world = world("start_admin").await;
+    let names = vec!["limits.internal".parse().expect("a name")];
+    let more = |options| Options { admin_hosts: names, ..options };
+    let world = serve_with("start_admin", RULES, more).await;
     let admin = world.running.admin;
     let routes =
         ["GET /metrics", "GET /rlconfig", "GET /", "GET /status.js", "POST /v1/reset", "GET /no"];
@@ -102,17 +80,8 @@ async fn every_admin_route_refuses_foreign_hosts_and_origins() {
         // A client of HTTP/1.0 may send no host.
         assert_eq!(ask(admin, &format!("{route} HTTP/1.0\r\n")).await.0, 403, "{route}");
     }
-}
-
-#[tokio::test]
-async fn probes_scrapers_and_the_own_page_are_served() {
-    let world = world("start_scrape").await;
-    let admin = world.running.admin;
     for headers in [
-        format!("host: {admin}\r\n"),
         "host: 10.42.0.7:6070\r\nuser-agent: kube-probe/1.33\r\n".to_owned(),
-        "host: [fd00::7]:6070\r\n".to_owned(),
-        "host: localhost:6070\r\n".to_owned(),
         "host: limits.internal:6070\r\nuser-agent: Prometheus/3.5\r\n".to_owned(),
         format!("host: {admin}\r\norigin: http://{admin}\r\n"),
     ] {
@@ -126,7 +95,7 @@ async fn probes_scrapers_and_the_own_page_are_served() {
 
 #[tokio::test]
 async fn a_reset_that_a_foreign_page_asks_for_resets_nothing() {
-    let world = world("start_reset").await;
+    let world = serve_with("start_reset", RULES, |options| options).await;
     let limit = "{\"domain\": \"basic\", \"descriptors\": [{\"key3\": \"x\"}], \"cost\": 10}";
     assert_eq!(world.http("POST", "/v1/check", limit).await.0, 200);
     assert_eq!(world.http("POST", "/v1/check", limit).await.0, 429);

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::net::UdpSocket;
-use tollgate::ManualClock;
 use tollgate_service::{MetricsNames, Options, Statsd, StatsdStyle};
 
-use crate::common::{NOON, descriptor, request, serve_with};
+use crate::common::{descriptor, request, serve_on_clock};
 
 const RULES: &str = "
 domain: shop
@@ -16,13 +15,6 @@ descriptors:
   - {key: user, rate_limit: {unit: hour, requests_per_unit: 5}}
   - {key: plan, value: 'a.b:c', descriptors: [{key: path, rate_limit: {unit: hour, requests_per_unit: 1}}]}
 ";
-
-/// The socket of a StatsD server, and its address.
-async fn server() -> (UdpSocket, String) {
-    let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a free port");
-    let address = socket.local_addr().expect("an address").to_string();
-    (socket, address)
-}
 
 /// All lines that have arrived, and the size of the largest datagram.
 fn received(socket: &UdpSocket) -> (Vec<String>, usize) {
@@ -38,19 +30,14 @@ fn received(socket: &UdpSocket) -> (Vec<String>, usize) {
 /// Sends a few requests and stops the service; returns the lines of the last report that begin with one of these
 /// prefixes.
 async fn reported(test: &str, style: StatsdStyle, names: MetricsNames, of: &[&str]) -> Vec<String> {
-    let (socket, address) = server().await;
-    let clock = ManualClock::new();
-    clock.set(NOON);
+    // The server.
+    let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a free port");
+    let address = socket.local_addr().expect("an address").to_string();
     let tags = vec![("zone".to_owned(), "eu".to_owned())];
     let every = Duration::from_secs(3_600);
     let statsd = Statsd { style, tags, every, ..Statsd::new(address.parse().expect("an address")) };
-    let world = serve_with(test, RULES, |options| Options {
-        clock: clock.into(),
-        metrics_names: names,
-        statsd: Some(statsd),
-        ..options
-    });
-    let world = world.await;
+    let more = |options| Options { metrics_names: names, statsd: Some(statsd), ..options };
+    let (world, _) = serve_on_clock(test, RULES, more).await;
     for cost in [3, 2, 1] {
         world.check("shop", &json!([{"user": "alice"}]), cost).await;
     }
@@ -75,9 +62,8 @@ async fn what_was_counted_until_the_end_is_reported_line_by_line() {
         "tollgate.config_load",
         "tollgate.decision_seconds_count",
     ];
-    let lines = reported("statsd_dotted", StatsdStyle::Dotted, MetricsNames::Own, &of).await;
-    let sizes = |line: &&String| !line.contains("_bytes");
-    let lines: Vec<&str> = lines.iter().filter(sizes).map(String::as_str).collect();
+    let mut lines = reported("statsd_dotted", StatsdStyle::Dotted, MetricsNames::Own, &of).await;
+    lines.retain(|line| !line.contains("_bytes"));
     assert_eq!(
         lines,
         [

@@ -72,12 +72,8 @@ async fn told(world: &World, of: &[Of]) -> (bool, [String; 3]) {
 }
 
 /// Asserts the answer to these descriptors, in this order and in reverse.
-async fn assert_told<const N: usize>(
-    world: &World,
-    mut of: [Of; N],
-    passes: bool,
-    figures: [&str; 3],
-) {
+async fn assert_told(world: &World, of: &[Of], passes: bool, figures: [&str; 3]) {
+    let mut of = of.to_vec();
     for _ in 0..2 {
         assert_eq!(told(world, &of).await, (passes, figures.map(str::to_owned)), "{of:?}");
         of.reverse();
@@ -85,56 +81,48 @@ async fn assert_told<const N: usize>(
 }
 
 #[tokio::test]
-async fn a_denial_tells_of_the_limit_that_denies_and_not_of_one_with_less_left() {
-    let world = world("told_denies").await;
-    let first = world.ask(request("d", &asked(&[("over", 5), ("few", 1)]))).await;
-    assert_eq!(first.overall_code(), Code::Ok);
-    // `over` has three of eight units left, so a cost of five does not fit. `few` has one of two units left, so a cost
-    // of one fits.
-    assert_told(&world, [("roomy", 1), ("over", 5), ("few", 1)], false, ["8", "3", "3583"]).await;
-    // A rule in shadow mode is not reported, although it is over its limit and has nothing left.
-    let tried = world.ask(request("d", &asked(&[("tried", 1)]))).await;
-    assert_eq!(tried.overall_code(), Code::Ok);
-    assert_told(&world, [("tried", 1), ("over", 5), ("few", 1)], false, ["8", "3", "3583"]).await;
-}
-
-#[tokio::test]
-async fn of_several_limits_that_deny_the_one_that_does_longest_is_told() {
-    let world = world("told_longest").await;
-    world.ask(request("d", &asked(&[("late", 1), ("soon", 1), ("over", 5)]))).await;
-    assert_told(&world, [("soon", 1), ("late", 1), ("few", 1)], false, ["1", "0", "3583"]).await;
+async fn the_limit_that_denies_longest_is_told_or_else_the_one_with_the_least_left() {
+    let world = world("told").await;
+    let spend = async |of: &[Of]| {
+        let answer = world.ask(request("d", &asked(of))).await;
+        assert_eq!(answer.overall_code(), Code::Ok, "{of:?}");
+    };
+    let denied = async |of: &[Of], figures| assert_told(&world, of, false, figures).await;
+    let admitted = async |of: &[Of], figures| assert_told(&world, of, true, figures).await;
+    spend(&[("late", 1), ("soon", 1), ("over", 5)]).await;
+    denied(&[("soon", 1), ("late", 1), ("few", 1)], ["1", "0", "3583"]).await;
     // The limit with the longest wait is reported even if it has more left.
-    assert_told(&world, [("soon", 1), ("over", 5), ("few", 1)], false, ["8", "3", "3583"]).await;
+    denied(&[("soon", 1), ("over", 5), ("few", 1)], ["8", "3", "3583"]).await;
     // A cost that can never fit counts as the longest wait. The window of its limit has not begun, so the reset is 0.
-    assert_told(&world, [("late", 1), ("few", 3)], false, ["2", "2", "0"]).await;
-}
-
-#[tokio::test]
-async fn an_admission_tells_of_the_limit_with_the_least_left() {
-    let world = world("told_least").await;
-    world.ask(request("d", &asked(&[("over", 5), ("few", 1)]))).await;
-    assert_told(&world, [("roomy", 0), ("few", 0), ("over", 0)], true, ["2", "1", "43"]).await;
-    assert_told(&world, [("roomy", 0), ("over", 0)], true, ["8", "3", "3583"]).await;
+    denied(&[("late", 1), ("few", 3)], ["2", "2", "0"]).await;
+    // `over` has three of eight units left, so a cost of five does not fit. `few` has one of two units left, so a cost
+    // of one fits, and it is not reported, although it has less left.
+    spend(&[("few", 1)]).await;
+    denied(&[("roomy", 1), ("over", 5), ("few", 1)], ["8", "3", "3583"]).await;
+    // A rule in shadow mode is not reported, although it is over its limit and has nothing left.
+    spend(&[("tried", 1)]).await;
+    denied(&[("tried", 1), ("over", 5), ("few", 1)], ["8", "3", "3583"]).await;
+    // If no limit denies, the one with the least left is reported.
+    admitted(&[("roomy", 0), ("few", 0), ("over", 0)], ["2", "1", "43"]).await;
+    admitted(&[("roomy", 0), ("over", 0)], ["8", "3", "3583"]).await;
     // The same limit is reported beside a rule in shadow mode that would deny and has more units left.
-    assert_told(&world, [("pair", 3), ("few", 0)], true, ["2", "1", "43"]).await;
+    admitted(&[("pair", 3), ("few", 0)], ["2", "1", "43"]).await;
 }
 
 #[tokio::test]
 async fn of_stacked_limits_the_one_that_denies_longest_is_told() {
     let world = world("told_stacked").await;
-    world.ask(request("d", &asked(&[("stacked", 3)]))).await;
-    assert_told(&world, [("stacked", 1)], false, ["3", "0", "3583"]).await;
+    let spent = [("stacked", 3), ("outer", 1), ("inner", 1)];
+    world.ask(request("d", &asked(&spent))).await;
+    // The limit that denies is reported, whatever its position. Requests with several descriptors, and peeks, are
+    // decided by other code, so they are tested as well.
+    for (key, limit) in [("stacked", "3"), ("outer", "1"), ("inner", "1")] {
+        assert_told(&world, &[(key, 1)], false, [limit, "0", "3583"]).await;
+        assert_told(&world, &[(key, 1), ("roomy", 1)], false, [limit, "0", "3583"]).await;
+    }
     let response = world.ask(request("d", &asked(&[("stacked", 1)]))).await;
     let name = response.statuses[0].current_limit.as_ref().map(|limit| limit.name.as_str());
     assert_eq!(name, Some("hours"));
-    // If a rule has several limits, the limit that denies is reported, whatever its position.
-    world.ask(request("d", &asked(&[("outer", 1), ("inner", 1)]))).await;
-    for key in ["outer", "inner"] {
-        assert_told(&world, [(key, 1)], false, ["1", "0", "3583"]).await;
-        assert_told(&world, [(key, 1), ("roomy", 1)], false, ["1", "0", "3583"]).await;
-    }
-    // Requests with several descriptors, and peeks, are decided by other code, so they are tested as well.
-    assert_told(&world, [("stacked", 1), ("roomy", 1)], false, ["3", "0", "3583"]).await;
     let (status, answer) = world.http("GET", "/v1/peek?domain=d&stacked=x", "").await;
     assert!(status == 429 && answer.contains("\"name\":\"hours\""), "{answer}");
 }
@@ -143,33 +131,28 @@ async fn of_stacked_limits_the_one_that_denies_longest_is_told() {
 #[tokio::test]
 async fn a_plain_denial_says_the_longest_wait_and_each_descriptor_its_own_limit() {
     let world = world("told_plain").await;
-    let mut descriptors = vec![json!({"soon": "x"}), json!({"late": "x"}), json!({"roomy": "x"})];
-    let body =
-        |descriptors: &[Value]| json!({"domain": "d", "descriptors": descriptors}).to_string();
-    let (status, ..) = exchange(world.running.http, "POST", "/v1/check", &body(&descriptors)).await;
-    assert_eq!(status, 200);
-    for _ in 0..2 {
-        let asked = body(&descriptors);
+    let mut of = [
+        ("soon", [json!(1), json!(0), json!(43)]),
+        ("late", [json!(1), json!(0), json!(3_583)]),
+        ("roomy", [json!(90), json!(89), Value::Null]),
+    ];
+    for code in [200, 429, 429] {
+        let descriptors: Vec<Value> = of.iter().map(|(key, _)| json!({(*key): "x"})).collect();
+        let asked = json!({"domain": "d", "descriptors": descriptors}).to_string();
         let (status, head, answer) =
             exchange(world.running.http, "POST", "/v1/check", &asked).await;
-        assert_eq!(status, 429);
+        assert_eq!(status, code);
+        if code == 200 {
+            continue;
+        }
         assert!(head.contains("retry-after: 3583\r\n"), "{head}");
         let answer: Value = serde_json::from_str(&answer).expect("JSON");
         assert_eq!(answer["retry_after"], 3_583);
-        for (n, descriptor) in descriptors.iter().enumerate() {
-            let (limit, left, wait) = match descriptor.to_string().as_str() {
-                "{\"soon\":\"x\"}" => (1, 0, json!(43)),
-                "{\"late\":\"x\"}" => (1, 0, json!(3_583)),
-                _ => (90, 89, Value::Null),
-            };
+        for (n, (key, expected)) in of.iter().enumerate() {
             let status = &answer["statuses"][n];
-            assert_eq!(
-                (&status["limit"], &status["remaining"]),
-                (&json!(limit), &json!(left)),
-                "{status}"
-            );
-            assert_eq!(status["retry_after"], wait, "{status}");
+            let found = ["limit", "remaining", "retry_after"].map(|name| status[name].clone());
+            assert_eq!(found, *expected, "{key}");
         }
-        descriptors.reverse();
+        of.reverse();
     }
 }

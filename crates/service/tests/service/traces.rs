@@ -5,11 +5,11 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use serde_json::json;
-use tollgate_service::{HostPort, Options, OtlpProtocol, TraceSampling, Traces};
+use tollgate_service::{Options, OtlpProtocol, TraceSampling, Traces};
 use tonic::Request;
 
 use crate::common::reports::{CollectorMood, attribute, collector, collector_over_http, hex};
-use crate::common::{World, descriptor, raw, request, serve_with};
+use crate::common::{World, descriptor, raw, refused, request, serve_with};
 
 const RULES: &str = "
 domain: shop
@@ -20,6 +20,7 @@ descriptors:
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00f067aa0b1902b7";
+const TRACED: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0b1902b7-01";
 
 async fn world(test: &str, endpoint: &str, sampling: TraceSampling) -> World {
     let traces = Traces { sampling, ..Traces::new(endpoint) };
@@ -41,11 +42,11 @@ async fn ask(world: &World, traceparent: Option<&str>) {
     world.client().await.should_rate_limit(asked).await.expect("an answer");
 }
 
-/// Asks `/v1/check` with this `traceparent` header; returns the status.
-async fn check(world: &World, traceparent: &str, body: &str) -> String {
+/// Asks `/v1/check` as a caller that traces the request; returns the status.
+async fn check(world: &World, body: &str) -> String {
     let head = format!(
         "POST /v1/check HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n\
-         traceparent: {traceparent}\r\ncontent-length: {}\r\n\r\n{body}",
+         traceparent: {TRACED}\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );
     raw(world.running.http, &head).await[9..12].to_owned()
@@ -55,7 +56,7 @@ async fn check(world: &World, traceparent: &str, body: &str) -> String {
 async fn a_request_that_its_caller_traces_is_a_span_below_the_callers() {
     let (endpoint, mut received) = collector(CollectorMood::Takes).await;
     let world = world("traces_grpc", &endpoint, TraceSampling::default()).await;
-    ask(&world, Some(&format!("00-{TRACE}-{PARENT}-01"))).await;
+    ask(&world, Some(TRACED)).await;
     let (resource, spans) = received.next().await;
     let [span] = &spans[..] else { panic!("one span: {spans:?}") };
     assert_eq!((hex(&span.trace_id), hex(&span.parent_span_id)), (TRACE.into(), PARENT.into()));
@@ -77,10 +78,9 @@ async fn a_request_that_its_caller_traces_is_a_span_below_the_callers() {
 async fn a_request_over_http_is_a_span_with_its_route_and_status() {
     let (endpoint, mut received) = collector(CollectorMood::Takes).await;
     let world = world("traces_http", &endpoint, TraceSampling::default()).await;
-    let traced = format!("00-{TRACE}-{PARENT}-01");
     let both = json!({"domain": "shop", "cost": 5, "descriptors": [{"plan": "p"}, {"user": "a"}]});
-    assert_eq!(check(&world, &traced, &both.to_string()).await, "429");
-    assert_eq!(check(&world, &traced, "{}").await, "422");
+    assert_eq!(check(&world, &both.to_string()).await, "429");
+    assert_eq!(check(&world, "{}").await, "422");
     let mut spans = Vec::new();
     while spans.len() < 2 {
         spans.extend(received.next().await.1);
@@ -107,11 +107,11 @@ const UNTRACED: [Option<&str>; 4] = [
 ];
 
 /// Sends these requests and stops the service; returns the number of spans that the collector has received.
-async fn spans_of(test: &str, sampling: TraceSampling, asks: &[Option<&str>]) -> usize {
+async fn spans_of_untraced(test: &str, sampling: TraceSampling) -> usize {
     let (endpoint, mut received) = collector(CollectorMood::Takes).await;
     let world = world(test, &endpoint, sampling).await;
-    for traceparent in asks {
-        ask(&world, *traceparent).await;
+    for traceparent in UNTRACED {
+        ask(&world, traceparent).await;
     }
     world.running.stop().await;
     let mut spans = 0;
@@ -122,30 +122,25 @@ async fn spans_of(test: &str, sampling: TraceSampling, asks: &[Option<&str>]) ->
     spans
 }
 
-#[tokio::test]
-async fn nothing_is_sent_of_requests_that_their_callers_do_not_trace() {
-    assert_eq!(spans_of("traces_none", TraceSampling::default(), &UNTRACED).await, 0);
-}
-
-#[tokio::test]
-async fn requests_that_should_not_have_been_sent_are_caught() {
-    let all = TraceSampling { of_roots: 1.0, follows_caller: false };
-    assert_eq!(spans_of("traces_all", all, &UNTRACED).await, UNTRACED.len());
-}
-
 /// `of_roots` applies only to requests without a valid trace of their caller. A request whose caller sends a trace that
-/// is not sampled stays untraced.
+/// is not sampled stays untraced. The last row is the control: if callers are not followed, all requests are traced.
 #[tokio::test]
-async fn the_share_of_roots_is_no_share_of_what_callers_have_decided() {
-    let roots = TraceSampling { of_roots: 1.0, follows_caller: true };
-    assert_eq!(spans_of("traces_roots", roots, &UNTRACED).await, UNTRACED.len() - 1);
+async fn of_what_callers_do_not_trace_nothing_is_sent_or_a_share_of_what_they_have_not_decided() {
+    let roots = TraceSampling { of_roots: 1.0, ..TraceSampling::default() };
+    for (test, sampling, expected) in [
+        ("traces_none", TraceSampling::default(), 0),
+        ("traces_roots", roots, UNTRACED.len() - 1),
+        ("traces_all", TraceSampling { follows_caller: false, ..roots }, UNTRACED.len()),
+    ] {
+        assert_eq!(spans_of_untraced(test, sampling).await, expected, "{test}");
+    }
 }
 
 #[tokio::test]
 async fn spans_that_the_collector_refuses_are_counted() {
     let (endpoint, mut received) = collector(CollectorMood::Refuses).await;
     let world = world("traces_refused", &endpoint, TraceSampling::default()).await;
-    ask(&world, Some(&format!("00-{TRACE}-{PARENT}-01"))).await;
+    ask(&world, Some(TRACED)).await;
     assert_eq!(received.next().await.1.len(), 1);
     world.until("tollgate_spans_failed_total 1").await;
     assert_eq!(world.metric("tollgate_spans_sent_total").await.as_deref(), Some("0"));
@@ -162,7 +157,7 @@ async fn spans_can_be_sent_over_http_and_what_is_refused_is_counted() {
         let traces = Traces { protocol: OtlpProtocol::Http, ..Traces::new(endpoint) };
         let more = |options| Options { traces: Some(traces), ..options };
         let world = serve_with("traces_over_http", RULES, more).await;
-        ask(&world, Some(&format!("00-{TRACE}-{PARENT}-01"))).await;
+        ask(&world, Some(TRACED)).await;
         let (resource, spans) = received.next().await;
         assert_eq!(attribute(&resource, "service.name"), "tollgate");
         let [span] = &spans[..] else { panic!("one span: {spans:?}") };
@@ -177,11 +172,10 @@ async fn a_collector_that_hangs_delays_no_answer_and_not_the_end() {
     let (endpoint, mut received) = collector(CollectorMood::Hangs).await;
     let world = world("traces_hang", &endpoint, TraceSampling::default()).await;
     let mut client = world.client().await;
-    let traced = format!("00-{TRACE}-{PARENT}-01");
     // These requests make more spans than fit into the queue and into the message that is being sent.
     for _ in 0..3_000 {
         let mut asked = Request::new(request("shop", &[descriptor(&[("user", "alice")])]));
-        asked.metadata_mut().insert("traceparent", traced.parse().expect("ASCII"));
+        asked.metadata_mut().insert("traceparent", TRACED.parse().expect("ASCII"));
         client.should_rate_limit(asked).await.expect("an answer");
     }
     received.next().await;
@@ -195,31 +189,17 @@ async fn a_collector_that_hangs_delays_no_answer_and_not_the_end() {
 
 #[tokio::test]
 async fn what_cannot_be_a_collector_is_refused_at_the_start() {
-    for (endpoint, share, reason) in [
-        (
-            "collector:4317",
-            0.0,
-            "traces cannot be sent to collector:4317: it begins with neither http:// nor https://",
-        ),
-        ("http://", 0.0, "traces cannot be sent to http://: "),
-        (
-            "http://127.0.0.1:1",
-            1.5,
-            "traces cannot be sent to http://127.0.0.1:1: the share of traced requests is 1.5",
-        ),
-        (
-            "http://127.0.0.1:1",
-            f64::NAN,
-            "traces cannot be sent to http://127.0.0.1:1: the share of traced requests is NaN",
-        ),
+    for (endpoint, of_roots, reason) in [
+        ("collector:4317", 0.0, "it begins with neither http:// nor https://"),
+        ("http://", 0.0, ""),
+        ("http://127.0.0.1:1", 1.5, "the share of traced requests is 1.5"),
+        ("http://127.0.0.1:1", f64::NAN, "the share of traced requests is NaN"),
     ] {
-        let sampling = TraceSampling { of_roots: share, ..TraceSampling::default() };
+        let sampling = TraceSampling { of_roots, ..TraceSampling::default() };
         let traces = Some(Traces { sampling, ..Traces::new(endpoint) });
-        let any = || HostPort::from(([127, 0, 0, 1], 0));
         let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/rules");
-        let options =
-            Options { http: any(), grpc: any(), admin: any(), traces, ..Options::new(rules) };
-        let error = tollgate_service::start(options, |_| ()).await.expect_err("no collector");
-        assert!(error.to_string().starts_with(reason), "{error}");
+        let error = refused(Options { traces, ..Options::new(rules) }).await;
+        let expected = format!("traces cannot be sent to {endpoint}: {reason}");
+        assert!(error.to_string().starts_with(&expected), "{error}");
     }
 }

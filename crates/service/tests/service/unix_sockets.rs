@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::common::{RULES, World, descriptor, request, serve_with};
+use crate::common::{RULES, World, answered, descriptor, refused, request, serve_with};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tollgate_service::protocol::rls::rate_limit_service_client::RateLimitServiceClient;
-use tollgate_service::{Options, StartError, start};
+use tollgate_service::{Options, StartError};
 use tonic::transport::{Channel, Endpoint};
 
 /// A directory with a short path, because a socket's path has at most 107 bytes.
@@ -28,6 +28,16 @@ async fn serve(test: &str, path: &Path) -> World {
     .await
 }
 
+/// Asks over HTTP with this header; returns the status.
+async fn get(socket: &Path, path: &str, header: &str) -> u16 {
+    let mut stream = UnixStream::connect(socket).await.expect("it listens");
+    let ask = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{header}\r\n");
+    stream.write_all(ask.as_bytes()).await.expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("it answers");
+    answered(&answer).0
+}
+
 /// Only a process of this machine can ask at a unix socket, as at a loopback address. So its client is trusted as a
 /// proxy.
 #[tokio::test]
@@ -36,21 +46,11 @@ async fn a_proxy_may_ask_there_and_is_believed() {
     let rules = "{domain: d, forward_auth: [{a: address}], \
                  descriptors: [{key: a, rate_limit: {unit: year, requests_per_unit: 1}}]}";
     let socket = path.join("http");
-    let world = serve_with("unix_auth", rules, |options| Options {
-        http_socket: Some(socket.clone()),
-        ..options
-    })
-    .await;
-    for (client, expected) in [("192.0.2.1", "200"), ("192.0.2.1", "429"), ("192.0.2.2", "200")] {
-        let mut stream = UnixStream::connect(&socket).await.expect("it listens");
-        let ask = format!(
-            "GET /v1/auth?domain=d HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\
-             x-forwarded-for: {client}\r\n\r\n"
-        );
-        stream.write_all(ask.as_bytes()).await.expect("it reads");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.expect("it answers");
-        assert_eq!(answer.split(' ').nth(1), Some(expected), "{client}");
+    let http_socket = Some(socket.clone());
+    let world = serve_with("unix_auth", rules, |options| Options { http_socket, ..options }).await;
+    for (client, expected) in [("192.0.2.1", 200), ("192.0.2.1", 429), ("192.0.2.2", 200)] {
+        let header = format!("x-forwarded-for: {client}\r\n");
+        assert_eq!(get(&socket, "/v1/auth?domain=d", &header).await, expected, "{client}");
     }
     world.running.stop().await;
     fs::remove_dir(&path).expect("it is empty");
@@ -76,12 +76,7 @@ async fn both_protocols_are_spoken_there_and_the_files_go_with_the_service() {
     // A request over TCP is charged to the same limit.
     let answer = world.client().await.should_rate_limit(asked()).await.expect("an answer");
     assert_eq!(answer.into_inner().statuses[0].limit_remaining, 8);
-    let mut stream = UnixStream::connect(path.join("http")).await.expect("it listens");
-    let ask = b"GET /healthcheck HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
-    stream.write_all(ask).await.expect("it reads");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.expect("it answers");
-    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    assert_eq!(get(&path.join("http"), "/healthcheck", "").await, 200);
     world.running.stop().await;
     assert_eq!(fs::read_dir(&path).expect("the directory").count(), 0);
     fs::remove_dir(&path).expect("it is empty");
@@ -96,12 +91,9 @@ async fn what_another_left_is_replaced_and_what_is_in_use_is_not() {
     let world = serve("left", &path).await;
     channel(path.join("grpc")).await;
     fs::write(path.join("file"), "precious").expect("a file");
-    let any = || ([127, 0, 0, 1], 0).into();
     for name in ["grpc", "file"] {
-        let options =
-            Options { http: any(), grpc: any(), admin: any(), ..Options::new("no/rules") };
         let grpc_socket = Some(path.join(name));
-        let error = start(Options { grpc_socket, ..options }, |_| ()).await.expect_err("in use");
+        let error = refused(Options { grpc_socket, ..Options::new("no/rules") }).await;
         assert!(matches!(&error, StartError::Socket { path, .. } if path.ends_with(name)));
         let expected = format!("cannot listen on {}: ", path.join(name).display());
         assert!(error.to_string().starts_with(&expected), "{error}");

@@ -18,27 +18,30 @@ async fn world(test: &str) -> World {
     serve_at_noon(test, RULES, RuleSettings::default()).await
 }
 
-async fn envoy(world: &World, hits: u64) -> Code {
-    let hits =
-        RateLimitDescriptor { hits_addend: Some(hits), ..descriptor(&[("tokens", "alice")]) };
-    world.ask(request("ai", &[hits])).await.overall_code()
+fn tokens(hits: u64) -> RateLimitDescriptor {
+    RateLimitDescriptor { hits_addend: Some(hits), ..descriptor(&[("tokens", "alice")]) }
 }
 
-/// Whether a cost is admitted by `/json`, and by `/v1/check`.
-async fn json_and_http(world: &World, cost: u64) -> [bool; 2] {
+async fn envoy(world: &World, hits: u64) -> Code {
+    world.ask(request("ai", &[tokens(hits)])).await.overall_code()
+}
+
+/// Asks `/json` for this cost, or gives it back; returns the status and the answer.
+async fn over_json(world: &World, cost: u64, is_negative: bool) -> (u16, Value) {
     let entries = json!([{"key": "tokens", "value": "alice"}]);
-    let body = json!({"domain": "ai", "descriptors": [{"entries": entries, "hitsAddend": cost}]});
-    let (status, _) = world.post("/json", body).await;
-    [status == 200, world.check("ai", &json!([{"tokens": "alice"}]), cost).await.0]
+    let descriptor = json!({"entries": entries, "hitsAddend": cost, "isNegativeHits": is_negative});
+    world.post("/json", json!({"domain": "ai", "descriptors": [descriptor]})).await
 }
 
 #[tokio::test]
 async fn json_and_http_ask_the_same() {
     let world = world("usage_json_and_http").await;
-    for cost in [0, 300, 0, 300] {
-        assert_eq!(json_and_http(&world, cost).await, [true; 2]);
+    for (cost, is_admitted) in [(0, true), (300, true), (0, true), (300, true), (0, false)] {
+        let status = if is_admitted { 200 } else { 429 };
+        assert_eq!(over_json(&world, cost, false).await.0, status);
+        let (found, _) = world.check("ai", &json!([{"tokens": "alice"}]), cost).await;
+        assert_eq!(found, is_admitted);
     }
-    assert_eq!(json_and_http(&world, 0).await, [false; 2]);
     let (status, told) = world.http("GET", "/v1/peek?domain=ai&tokens=alice&cost=0", "").await;
     let told: Value = serde_json::from_str(&told).expect("JSON");
     // The client has room again after 201 units have come back, which takes 723.6 s.
@@ -50,27 +53,16 @@ async fn negative_hits_give_back_over_grpc_and_json_and_are_counted() {
     let world = world("usage_negative").await;
     assert_eq!(envoy(&world, 1_200).await, Code::Ok);
     assert_eq!(envoy(&world, 0).await, Code::OverLimit);
-    let own = RateLimitDescriptor {
-        hits_addend: Some(150),
-        is_negative_hits: true,
-        ..descriptor(&[("tokens", "alice")])
-    };
     // The client is still in debt, but a request that gives units back is never answered with OVER_LIMIT.
-    assert_eq!(world.ask(request("ai", &[own])).await.overall_code(), Code::Ok);
+    let back = RateLimitDescriptor { is_negative_hits: true, ..tokens(150) };
+    assert_eq!(world.ask(request("ai", &[back])).await.overall_code(), Code::Ok);
     assert_eq!(envoy(&world, 0).await, Code::OverLimit);
-    let entries = json!([{"key": "tokens", "value": "alice"}]);
-    let descriptor = json!({"entries": entries, "hitsAddend": 60, "isNegativeHits": true});
-    let body = json!({"domain": "ai", "descriptors": [descriptor]});
-    let (status, told) = world.post("/json", body).await;
+    let (status, told) = over_json(&world, 60, true).await;
     assert_eq!((status, &told["statuses"][0]["limitRemaining"]), (200, &json!(10)));
     assert_eq!(envoy(&world, 0).await, Code::Ok);
-    let (_, metrics) = world.http("GET", "/metrics", "").await;
-    for line in [
-        "tollgate_rule_negative_hits_total{domain=\"ai\",rule=\"tokens\"} 210",
-        "tollgate_rule_given_back_total{domain=\"ai\",rule=\"tokens\"} 210",
-        "tollgate_rule_hits_total{domain=\"ai\",rule=\"tokens\"} 1200",
-    ] {
-        assert!(metrics.contains(line), "{line}");
+    for (series, count) in [("negative_hits", "210"), ("given_back", "210"), ("hits", "1200")] {
+        let series = format!("tollgate_rule_{series}_total{{domain=\"ai\",rule=\"tokens\"}}");
+        assert_eq!(world.metric(&series).await.as_deref(), Some(count), "{series}");
     }
 }
 
@@ -82,23 +74,17 @@ async fn what_no_limit_remembers_is_told_over_every_protocol_and_counted() {
     for _ in 0..336 {
         assert!(matches!(envoy(&world, 300).await, Code::Ok | Code::OverLimit));
     }
-    let hits =
-        || RateLimitDescriptor { hits_addend: Some(300), ..descriptor(&[("tokens", "alice")]) };
     // The next charge has room for 200 units, so 100 are not recorded. The charge after that has no room at all.
     for units in ["100", "300"] {
-        let answer = world.ask(request("ai", &[hits()])).await;
-        let header =
-            answer.response_headers_to_add.iter().find(|it| it.key == "X-Tollgate-Uncharged");
+        let answer = world.ask(request("ai", &[tokens(300)])).await;
+        let mut headers = answer.response_headers_to_add.iter();
+        let header = headers.find(|it| it.key == "X-Tollgate-Uncharged");
         assert_eq!(header.map(|it| it.value.as_str()), Some(units));
         let told = answer.dynamic_metadata.and_then(|told| told.fields.get("uncharged").cloned());
-        assert_eq!(
-            format!("{:?}", told.and_then(|told| told.kind)),
-            format!("Some(NumberValue({units}.0))")
-        );
+        let told = format!("{:?}", told.and_then(|told| told.kind));
+        assert_eq!(told, format!("Some(NumberValue({units}.0))"));
     }
-    let entries = json!([{"key": "tokens", "value": "alice"}]);
-    let body = json!({"domain": "ai", "descriptors": [{"entries": entries, "hitsAddend": 300}]});
-    let (_, told) = world.post("/json", body).await;
+    let (_, told) = over_json(&world, 300, false).await;
     let header = json!({"key": "X-Tollgate-Uncharged", "value": "300"});
     let headers = told["responseHeadersToAdd"].as_array().expect("headers");
     assert!(headers.contains(&header), "{told}");
@@ -107,7 +93,6 @@ async fn what_no_limit_remembers_is_told_over_every_protocol_and_counted() {
         let (_, told) = world.post(path, body).await;
         assert_eq!(told["statuses"][0]["uncharged"], json!(300), "{path}: {told}");
     }
-    let (_, metrics) = world.http("GET", "/metrics", "").await;
-    let line = "tollgate_rule_uncharged_total{domain=\"ai\",rule=\"tokens\"} 1300";
-    assert!(metrics.contains(line), "{metrics}");
+    let series = "tollgate_rule_uncharged_total{domain=\"ai\",rule=\"tokens\"}";
+    assert_eq!(world.metric(series).await.as_deref(), Some("1300"));
 }

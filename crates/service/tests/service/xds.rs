@@ -31,12 +31,23 @@ async fn follow(test: &str, mut rules: XdsRules) -> World {
     world
 }
 
+fn at(plane: &ControlPlane) -> XdsRules {
+    XdsRules::new(plane.address.to_string()).expect("an address")
+}
+
+/// A control plane and a service that follows it, whose first request names the node and its metadata.
 async fn plain(test: &str) -> (ControlPlane, World) {
     let mut plane = ControlPlane::start(None).await;
-    let world = follow(test, XdsRules::new(plane.address.to_string()).expect("an address")).await;
+    let mut rules = at(&plane);
+    rules.metadata = vec![("zone".to_owned(), "eu".to_owned())];
+    let world = follow(test, rules).await;
     let first = plane.asked().await;
     assert_eq!((first.type_url.as_str(), first.version_info.as_str()), (TYPE, ""));
-    assert_eq!(first.node.map(|node| node.id).as_deref(), Some("default"));
+    let node = first.node.expect("a node");
+    assert_eq!(node.id, "default");
+    let fields = node.metadata.expect("metadata").fields;
+    let told: Vec<_> = fields.into_iter().map(|(name, value)| (name, value.kind)).collect();
+    assert_eq!(told, [("zone".to_owned(), Some(Kind::StringValue("eu".to_owned())))]);
     assert_eq!((first.response_nonce.as_str(), first.error_detail), ("", None));
     assert!(first.resource_names.is_empty(), "all of them");
     (plane, world)
@@ -77,7 +88,6 @@ async fn good_rules_are_in_force_before_they_are_accepted() {
     assert_eq!(passing(&world, "blog", "alice").await, 1);
     // The same rules under another version are accepted as well.
     assert_eq!(told(plane.put("3", &both).await), ("3".into(), "n3".into(), None));
-    world.running.stop().await;
 }
 
 #[tokio::test]
@@ -110,7 +120,6 @@ async fn bad_rules_are_refused_with_their_place_and_the_last_good_ones_stay() {
     assert_eq!(version, "1");
     // Rules that are good again are accepted.
     assert_eq!(told(plane.put("4", &[config("r", "shop", "user", 9)]).await).2, None);
-    world.running.stop().await;
 }
 
 #[tokio::test]
@@ -149,13 +158,12 @@ async fn rubbish_changes_nothing_and_the_control_plane_is_told_why() {
         assert!(reason.len() < 5_000);
     }
     assert_eq!(passing(&world, "shop", "alice").await, 2);
-    world.running.stop().await;
 }
 
 #[tokio::test]
 async fn a_message_that_is_too_large_is_told_on_the_next_stream() {
     let mut plane = ControlPlane::start(None).await;
-    let mut rules = XdsRules::new(plane.address.to_string()).expect("an address");
+    let mut rules = at(&plane);
     rules.max_message_bytes = 10_000;
     let world = follow("xds_large", rules).await;
     plane.asked().await;
@@ -167,7 +175,6 @@ async fn a_message_that_is_too_large_is_told_on_the_next_stream() {
     assert!(reason.starts_with("the last response could not be read: OutOfRange: "), "{reason}");
     assert_eq!(passing(&world, "shop", "alice").await, 2);
     assert_eq!(told(plane.put("3", &[config("r", "shop", "user", 3)]).await).2, None);
-    world.running.stop().await;
 }
 
 #[tokio::test]
@@ -187,7 +194,6 @@ async fn a_broken_stream_is_opened_again_and_the_rules_stay() {
     assert_eq!(plane.asked().await.version_info, "1");
     assert_eq!(told(plane.put("2", &[config("r", "shop", "user", 1)]).await).0, "2");
     assert_eq!(passing(&world, "shop", "carol").await, 1);
-    world.running.stop().await;
 }
 
 /// A response contains all rules, so a domain that it does not contain is gone, whatever the options say about files.
@@ -211,21 +217,6 @@ async fn a_domain_that_is_not_sent_any_more_has_no_limits() {
     // The domain comes back, and its spent units are still spent.
     assert_eq!(told(plane.put("4", &[shop]).await).2, None);
     assert_eq!(passing(&world, "shop", "alice").await, 0);
-    world.running.stop().await;
-}
-
-#[tokio::test]
-async fn a_node_tells_its_metadata() {
-    let mut plane = ControlPlane::start(None).await;
-    let mut rules = XdsRules::new(plane.address.to_string()).expect("an address");
-    rules.metadata = vec![("zone".to_owned(), "eu".to_owned())];
-    let world = follow("xds_metadata", rules).await;
-    let node = plane.asked().await.node.expect("a node");
-    let fields = node.metadata.expect("metadata").fields;
-    let zone = Kind::StringValue("eu".to_owned());
-    let told: Vec<_> = fields.into_iter().map(|(name, value)| (name, value.kind)).collect();
-    assert_eq!(told, [("zone".to_owned(), Some(zone))]);
-    world.running.stop().await;
 }
 
 /// Envoy Gateway restarts a service that is unhealthy, and sends no rules while it has no route.
@@ -233,8 +224,8 @@ async fn a_node_tells_its_metadata() {
 async fn a_service_may_be_healthy_before_the_control_plane_has_answered() {
     for (healthy_without_rules, status) in [(false, 500), (true, 200)] {
         let plane = ControlPlane::start(None).await;
-        let rules = XdsRules::new(plane.address.to_string()).expect("an address");
-        let more = |options| Options { rules: rules.into(), healthy_without_rules, ..options };
+        let rules = at(&plane).into();
+        let more = |options| Options { rules, healthy_without_rules, ..options };
         let world = serve_with("xds_healthy", "", more).await;
         assert_eq!(world.http("GET", "/healthcheck", "").await.0, status);
         // Requests are still refused.
@@ -269,14 +260,13 @@ async fn tls_needs_the_right_authority_and_name_and_the_nodes_certificate() {
         rules(&ca, &own),
         rules(&ca, "&name=localhost"),
         rules(&path.join("absent"), &named),
-        XdsRules::new(plane.address.to_string()).expect("an address"),
+        at(&plane),
     ];
-    let good = rules(&ca, &named);
     let mut without = Vec::new();
     for (n, rules) in refused.into_iter().enumerate() {
         without.push(follow(&format!("xds_tls_{n}"), rules).await);
     }
-    let with = follow("xds_tls_good", good).await;
+    let with = follow("xds_tls_good", rules(&ca, &named)).await;
     // Only the node with the right certificates can connect.
     assert_eq!(plane.asked().await.node.map(|node| node.id).as_deref(), Some("n"));
     assert_eq!(told(plane.put("1", &[config("r", "shop", "user", 2)]).await).2, None);

@@ -23,18 +23,26 @@ descriptors:
   - {key: tokens, accuracy: exact, usage: true, rate_limit: {unit: year, requests_per_unit: 1000, algorithm: gcra, burst: 1000}}
   - {key: lent, usage: true, rate_limit: {unit: year, requests_per_unit: 1000, algorithm: gcra, burst: 1000}}
   - {key: window, accuracy: exact, usage: true, rate_limit: {unit: year, requests_per_unit: 1000}}
-  - {key: used, usage: true, accuracy: exact, rate_limit: {unit: year, requests_per_unit: 1000, algorithm: gcra, burst: 1000}}
+  - {key: lent_window, usage: true, rate_limit: {unit: year, requests_per_unit: 1000}}
   - {key: used_trial, usage: true, accuracy: exact, shadow_mode: true, rate_limit: {unit: year, requests_per_unit: 1000, algorithm: gcra, burst: 1000}}
-  - {key: used_lent, usage: true, rate_limit: {unit: year, requests_per_unit: 1000}}
   - {key: two, accuracy: exact, quota_mode: true, rate_limit: {unit: year, requests_per_unit: 2}}
 ";
 
 const DAY_MS: u64 = 86_400_000;
 
+fn options(compat: bool) -> impl Fn(Options) -> Options {
+    move |options| {
+        let settings = RuleSettings { compat, ..RuleSettings::default() };
+        Options { settings, ..options }
+    }
+}
+
 async fn serve(test: &str, server: &Server, compat: bool) -> World {
-    let settings = RuleSettings { compat, ..RuleSettings::default() };
-    let more = |options| Options { settings, ..options };
-    crate::serve_connected(test, RULES, crate::one_of_two(server), more).await
+    crate::serve_connected(test, RULES, crate::one_of_two(server.address()), options(compat)).await
+}
+
+async fn serve_two(test: &str, server: &Server, compat: bool) -> [World; 2] {
+    crate::serve_two(test, RULES, crate::one_of_two(server.address()), options(compat)).await
 }
 
 /// The body of a request from one client, with a descriptor for each key.
@@ -51,7 +59,7 @@ fn days(told: &Value) -> u64 {
 #[tokio::test]
 async fn places_of_two_services_are_in_one_order_and_the_last_can_be_given_back() {
     let server = Server::start();
-    let worlds = [serve("places_a", &server, false).await, serve("places_b", &server, false).await];
+    let worlds = serve_two("places", &server, false).await;
     let mut tokens = Vec::new();
     for n in 0..3 {
         let (status, mut told) = worlds[n % 2].post("/v1/reserve", of(&["queue"], 1)).await;
@@ -121,8 +129,7 @@ async fn what_was_not_used_is_refunded_once_in_each_mode() {
 #[tokio::test]
 async fn a_charge_need_not_fit_and_both_services_deny_then() {
     let server = Server::start();
-    let worlds =
-        [serve("charges_a", &server, false).await, serve("charges_b", &server, false).await];
+    let worlds = serve_two("charges", &server, false).await;
     let (status, told) = worlds[0].post("/v1/charge", of(&["bucket", "fixed"], 12)).await;
     assert_eq!((status, &told["allowed"]), (200, &json!(true)));
     // The bucket goes into debt. The window is charged only as much as fits.
@@ -139,7 +146,7 @@ async fn a_charge_need_not_fit_and_both_services_deny_then() {
 #[tokio::test]
 async fn with_compat_each_descriptor_is_decided_by_itself_and_a_denial_uses_up_what_was_left() {
     let server = Server::start();
-    let worlds = [serve("compat_a", &server, true).await, serve("compat_b", &server, true).await];
+    let worlds = serve_two("compat", &server, true).await;
     let (status, told) = worlds[0].post("/v1/check", of(&["fixed", "bucket"], 6)).await;
     assert_eq!((status, &told["statuses"][0]["remaining"]), (200, &json!(4)));
     let mut both = of(&["fixed"], 6);
@@ -158,17 +165,16 @@ async fn with_compat_each_descriptor_is_decided_by_itself_and_a_denial_uses_up_w
 
 #[tokio::test]
 async fn what_one_service_charges_afterwards_both_answer_over_limit_to() {
-    let server = Server::start();
     for compat in [false, true] {
-        let worlds =
-            [serve("usage_a", &server, compat).await, serve("usage_b", &server, compat).await];
+        let server = Server::start();
+        let worlds = serve_two("usage", &server, compat).await;
         // First the test asks through Envoy's protocol, and then through `/v1/check`.
         let envoy = async |n: usize, key: &str, hits: u64| {
-            let own = descriptor(&[(key, if compat { "bob" } else { "alice" })]);
+            let own = descriptor(&[(key, "alice")]);
             let asked = RateLimitDescriptor { hits_addend: Some(hits), ..own };
             worlds[n % 2].ask(request("shop", &[asked])).await.overall_code()
         };
-        for key in ["tokens", "lent", "window"] {
+        for key in ["tokens", "lent", "window", "lent_window"] {
             let mut answers = Vec::new();
             for n in 0..6 {
                 answers.push(envoy(n, key, 0).await);
@@ -181,9 +187,7 @@ async fn what_one_service_charges_afterwards_both_answer_over_limit_to() {
             // When nothing is left, usage is answered with a denial, but still charged.
             assert_eq!(envoy(0, key, 5).await, Code::OverLimit, "{key}");
         }
-        let client = if compat { "bob" } else { "alice" };
-        let body = json!({"domain": "shop", "descriptors": [{"tokens": client}, {"fixed": client}], "cost": 1});
-        let (status, told) = worlds[1].post("/v1/check", body).await;
+        let (status, told) = worlds[1].post("/v1/check", of(&["tokens", "fixed"], 1)).await;
         assert_eq!(status, 429);
         // The other descriptor is charged only if each descriptor is decided by itself.
         let expected = if compat { 9 } else { 10 };
@@ -197,61 +201,44 @@ async fn what_one_service_charges_afterwards_both_answer_over_limit_to() {
 
 #[tokio::test]
 async fn over_redis_what_was_used_is_charged_in_full_and_comes_back_as_far_as_it_is() {
-    let server = Server::start();
     for compat in [false, true] {
+        let server = Server::start();
         let world = serve("usage_comes_back", &server, compat).await;
-        let ask = async |key: &str, hits: u64, is_negative_hits: bool| {
-            let own = descriptor(&[(key, if compat { "bob" } else { "alice" })]);
-            let asked = RateLimitDescriptor { hits_addend: Some(hits), is_negative_hits, ..own };
-            let response = world.ask(request("shop", &[asked])).await;
-            (response.overall_code(), response.statuses[0].limit_remaining)
-        };
-        for key in ["used", "used_lent"] {
-            let mut answers = Vec::new();
-            for _ in 0..6 {
-                answers.push(ask(key, 0, false).await.0);
-                if answers.last() == Some(&Code::Ok) {
-                    assert_eq!(ask(key, 300, false).await.0, Code::Ok, "{key}");
-                }
-            }
-            let expected = [[Code::Ok; 4].as_slice(), &[Code::OverLimit; 2]].concat();
-            assert_eq!(answers, expected, "{key} {compat}");
-        }
-        // `used` is 200 units in debt; `used_lent`, a window, cannot go into debt.
-        assert_eq!(ask("used", 100, true).await, (Code::Ok, 0));
-        assert_eq!(ask("used", 0, false).await.0, Code::OverLimit);
-        assert_eq!(ask("used", 150, true).await, (Code::Ok, 50));
-        assert_eq!(ask("used_lent", 50, true).await, (Code::Ok, 50));
-        assert_eq!(ask("used", 5_000, true).await, (Code::Ok, 1_000));
-        // A rule in shadow mode counts in the same way, and denies nothing.
-        assert_eq!(ask("used_trial", 0, false).await, (Code::Ok, 1_000));
-        for _ in 0..4 {
-            assert_eq!(ask("used_trial", 300, false).await.0, Code::Ok);
-        }
-        assert_eq!(ask("used_trial", 100, true).await, (Code::Ok, 0));
-        assert_eq!(ask("used_trial", 150, true).await, (Code::Ok, 50));
-    }
-}
-
-#[tokio::test]
-async fn over_redis_too_what_is_given_back_comes_first() {
-    let server = Server::start();
-    for compat in [false, true] {
-        let world = serve("negative_first", &server, compat).await;
-        let ask = async |asked: &[(u64, bool)]| {
+        let ask_all = async |key: &str, asked: &[(u64, bool)]| {
             let of = |(hits, is_negative_hits): &(u64, bool)| RateLimitDescriptor {
                 hits_addend: Some(*hits),
                 is_negative_hits: *is_negative_hits,
-                ..descriptor(&[("fixed", if compat { "bob" } else { "alice" })])
+                ..descriptor(&[(key, "alice")])
             };
             let asked: Vec<RateLimitDescriptor> = asked.iter().map(of).collect();
             let response = world.ask(request("shop", &asked)).await;
-            let left = response.statuses.iter().map(|status| status.limit_remaining).collect();
-            (response.overall_code(), left)
+            let left = response.statuses.iter().map(|status| status.limit_remaining);
+            (response.overall_code(), left.collect::<Vec<u32>>())
         };
-        assert_eq!(ask(&[(10, false)]).await, (Code::Ok, vec![0]), "compat {compat}");
-        // The statuses are in the order of the request. Each status has the units that were left when its descriptor
-        // was decided.
-        assert_eq!(ask(&[(1, false), (5, true)]).await, (Code::Ok, vec![4, 5]), "compat {compat}");
+        // A rule in shadow mode counts in the same way, and denies nothing.
+        for (key, over) in [("tokens", Code::OverLimit), ("used_trial", Code::Ok)] {
+            for (hits, is_negative, told) in [
+                (0, false, (Code::Ok, 1_000)),
+                (300, false, (Code::Ok, 700)),
+                (900, false, (Code::Ok, 0)),
+                (0, false, (over, 0)),
+                // The client is 200 units in debt.
+                (100, true, (Code::Ok, 0)),
+                (0, false, (over, 0)),
+                (150, true, (Code::Ok, 50)),
+                (5_000, true, (Code::Ok, 1_000)),
+            ] {
+                let (code, left) = ask_all(key, &[(hits, is_negative)]).await;
+                assert_eq!((code, left[0]), told, "{key} {hits} {compat}");
+            }
+        }
+        // A window cannot go into debt.
+        assert_eq!(ask_all("lent_window", &[(1_200, false)]).await, (Code::Ok, vec![0]));
+        assert_eq!(ask_all("lent_window", &[(50, true)]).await, (Code::Ok, vec![50]));
+        // What a request gives back comes first. The statuses are in the order of the request. Each status has the
+        // units that were left when its descriptor was decided.
+        assert_eq!(ask_all("fixed", &[(10, false)]).await, (Code::Ok, vec![0]));
+        let both = ask_all("fixed", &[(1, false), (5, true)]).await;
+        assert_eq!(both, (Code::Ok, vec![4, 5]), "{compat}");
     }
 }

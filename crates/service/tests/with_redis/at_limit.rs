@@ -1,8 +1,7 @@
 //! Tests rules with settings for requests at the limit, kept in Redis: two services decide like a single service.
 
-use crate::common::World;
 use crate::server::Server;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// The windows are so long that no unit comes back while a test runs.
 const RULES: &str = "
@@ -16,34 +15,26 @@ descriptors:
   - {key: logged, accuracy: exact, rate_limit: {unit: year, requests_per_unit: 5, algorithm: sliding-log}}
 ";
 
-async fn serve(test: &str, server: &Server) -> World {
-    crate::serve_connected(test, RULES, crate::one_of_two(server), |options| options).await
-}
-
 #[tokio::test]
-async fn a_soft_rule_admits_its_share_more_over_redis() {
+async fn two_services_decide_at_the_limit_as_one() {
     let server = Server::start();
-    let worlds = [serve("soft_a", &server).await, serve("soft_b", &server).await];
+    let global = crate::one_of_two(server.address());
+    let worlds = crate::serve_two("at_limit", RULES, global, |options| options).await;
+    let ask = async |n: usize, rule: &str| {
+        let (allowed, statuses) = worlds[n % 2].check("shop", &json!([{rule: "x"}]), 1).await;
+        (allowed, statuses[0].clone())
+    };
+    let seconds = |status: &Value| status["retry_after"].as_u64().unwrap_or_default();
+    // A soft rule admits its share more.
     for rule in ["exact", "leased", "counted"] {
         let mut admitted = 0;
         for _ in 0..20 {
-            admitted += u64::from(worlds[0].check("shop", &json!([{rule: "x"}]), 1).await.0);
+            admitted += u64::from(ask(0, rule).await.0);
         }
         assert_eq!(admitted, 15, "{rule}");
     }
     // The units that the first service has admitted are also spent at the second.
-    assert!(!worlds[1].check("shop", &json!([{"exact": "x"}]), 1).await.0);
-}
-
-#[tokio::test]
-async fn two_services_count_the_denials_of_a_client_together() {
-    let server = Server::start();
-    let worlds = [serve("denials_a", &server).await, serve("denials_b", &server).await];
-    let ask = async |n: usize, rule: &str| {
-        let (allowed, statuses) = worlds[n % 2].check("shop", &json!([{rule: "x"}]), 1).await;
-        (allowed, statuses[0]["retry_after"].as_u64().unwrap_or_default())
-    };
-    let hour = 3_600;
+    assert!(!ask(1, "exact").await.0);
     for rule in ["rejected", "strict"] {
         for n in 0..4 {
             assert!(ask(n, rule).await.0, "{rule}");
@@ -51,34 +42,21 @@ async fn two_services_count_the_denials_of_a_client_together() {
     }
     // Each denial is charged like an admission. So the wait grows, at most to the time in which the whole limit comes
     // back.
-    let mut waits = Vec::new();
-    for n in 0..5 {
-        let (allowed, seconds) = ask(n, "rejected").await;
-        assert!(!allowed);
-        waits.push(seconds.div_ceil(hour));
+    for (n, hours) in [12, 18, 24, 24, 24].into_iter().enumerate() {
+        let (allowed, status) = ask(n, "rejected").await;
+        assert_eq!((allowed, seconds(&status).div_ceil(3_600)), (false, hours), "denial {n}");
     }
-    assert_eq!(waits, [12, 18, 24, 24, 24]);
     // The third denial in a row brings a penalty, whichever service denies.
-    let mut waits = Vec::new();
-    for n in 0..3 {
-        let (allowed, seconds) = ask(n, "strict").await;
-        assert!(!allowed);
-        waits.push(seconds > 799 * 24 * hour);
+    for (n, has_penalty) in [false, false, true].into_iter().enumerate() {
+        let (allowed, status) = ask(n, "strict").await;
+        assert_eq!((allowed, seconds(&status) > 799 * 86_400), (false, has_penalty), "denial {n}");
     }
-    assert_eq!(waits, [false, false, true]);
-}
-
-#[tokio::test]
-async fn two_services_share_one_sliding_log() {
-    let server = Server::start();
-    let worlds = [serve("log_a", &server).await, serve("log_b", &server).await];
-    let mut admitted = 0;
+    // The services share one log.
     for n in 0..12 {
-        let (allowed, statuses) = worlds[n % 2].check("shop", &json!([{"logged": "x"}]), 1).await;
-        admitted += u64::from(allowed);
-        assert_eq!(statuses[0]["remaining"], json!(4_usize.saturating_sub(n)));
+        let (allowed, status) = ask(n, "logged").await;
+        let expected = (n < 5, json!(4_usize.saturating_sub(n)));
+        assert_eq!((allowed, status["remaining"].clone()), expected, "request {n}");
     }
-    assert_eq!(admitted, 5);
     // If a request falls under two rules of different kinds, either both are charged or none.
     let both = json!([{"logged": "y"}, {"strict": "y"}]);
     assert!(worlds[0].check("shop", &both, 3).await.0);

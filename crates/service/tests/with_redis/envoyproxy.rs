@@ -1,5 +1,5 @@
-//! Tests limits in the keys of envoyproxy/ratelimit: two services share each limit with a writer that counts like
-//! envoyproxy/ratelimit.
+//! Tests limits in the keys of envoyproxy/ratelimit: the keys, and what a service counts in them. The tests of
+//! `tollgate-redis` show that a limit is shared with a writer that counts like envoyproxy/ratelimit.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -29,7 +29,8 @@ descriptors:
 
 /// A service that counts in the keys of envoyproxy/ratelimit, with this prefix.
 async fn serve(test: &str, server: &Server, prefix: &str) -> World {
-    let global = Global { envoyproxy: Some(prefix.to_owned()), ..crate::one_of_two(server) };
+    let envoyproxy = Some(prefix.to_owned());
+    let global = Global { envoyproxy, ..crate::one_of_two(server.address()) };
     let settings = RuleSettings { compat: true, ..RuleSettings::default() };
     let more = |options| Options { settings, ..options };
     crate::serve_connected(test, RULES, global, more).await
@@ -91,33 +92,6 @@ async fn each_descriptor_has_the_key_that_envoyproxy_counts_it_under() {
         assert_eq!(world.ask(request("shop", &both)).await.overall_code(), Code::Ok);
         assert_eq!(keys(&server), [key(&format!("{prefix}shop_plan_gold_path_/x_"), YEAR_S)]);
     }
-}
-
-#[tokio::test]
-async fn services_and_a_writer_that_counts_as_envoyproxy_admit_one_limit_together() {
-    let server = Server::start();
-    let worlds = [
-        serve("envoyproxy_shared_a", &server, "").await,
-        serve("envoyproxy_shared_b", &server, "").await,
-    ];
-    let key = key("shop_user_alice_", YEAR_S);
-    let mut admitted = 0;
-    for n in 0..30 {
-        let is_admitted = match n % 3 {
-            2 => {
-                let count: u64 = server.run(&["INCRBY", &key, "1"]);
-                let _: u64 = server.run(&["EXPIRE", &key, "31536000"]);
-                count <= 10
-            }
-            n => {
-                let asked = request("shop", &[descriptor(&[("user", "alice")])]);
-                worlds[n].ask(asked).await.overall_code() == Code::Ok
-            }
-        };
-        admitted += u32::from(is_admitted);
-    }
-    assert_eq!(admitted, 10);
-    assert_eq!(server.run::<u64>(&["GET", &key]), 30);
 }
 
 #[tokio::test]

@@ -44,6 +44,11 @@ async fn check(world: &World, descriptors: Value, cost: u64) -> (bool, Value) {
     world.check("shop", &descriptors, cost).await
 }
 
+/// Whether these units of one client are admitted.
+async fn passes(world: &World, rule: &str, client: &str, cost: u64) -> bool {
+    check(world, json!([{rule: client}]), cost).await.0
+}
+
 #[tokio::test]
 async fn two_services_share_the_limits_of_one_redis() {
     let server = Server::start();
@@ -51,31 +56,22 @@ async fn two_services_share_the_limits_of_one_redis() {
     for (key, limit) in [("exact", 20), ("leased", 200)] {
         let mut admitted = 0;
         for n in 0..limit * 2 {
-            admitted += u64::from(check(&worlds[n % 2], json!([{key: "x"}]), 1).await.0);
+            admitted += u64::from(passes(&worlds[n % 2], key, "x", 1).await);
         }
         // With leases, the other service may still hold units when one service denies.
         let least = if key == "exact" { 20 } else { 100 };
         assert!((least..=limit as u64).contains(&admitted), "{key}: {admitted}");
     }
     // Clients, rules and domains have separate limits.
-    assert!(check(&worlds[0], json!([{"exact": "y"}]), 20).await.0);
-    assert!(!check(&worlds[1], json!([{"exact": "y"}]), 1).await.0);
+    assert!(passes(&worlds[0], "exact", "y", 20).await);
+    assert!(!passes(&worlds[1], "exact", "y", 1).await);
     // After one service resets the client, both services admit it again.
     let body = r#"{"domain": "shop", "descriptors": [{"exact": "y"}]}"#;
     let reset = worlds[1].admin("POST", "/v1/reset", body).await;
     assert_eq!(reset, (200, r#"{"reset":1}"#.to_owned()));
-    assert!(check(&worlds[0], json!([{"exact": "y"}]), 20).await.0);
-    assert!(!check(&worlds[1], json!([{"exact": "y"}]), 1).await.0);
+    assert!(passes(&worlds[0], "exact", "y", 20).await);
+    assert!(!passes(&worlds[1], "exact", "y", 1).await);
     assert_eq!(worlds[1].admin("POST", "/v1/reset", "{}").await.0, 422);
-}
-
-/// The units that the store has left for a client of the rule `leased`. The service that is asked must hold no lease of
-/// this client.
-async fn left(world: &World, client: &str) -> u64 {
-    let path = format!("/v1/peek?domain=shop&leased={client}");
-    let (_, answer) = world.http("GET", &path, "").await;
-    let answer: Value = serde_json::from_str(&answer).expect("JSON");
-    answer["statuses"][0]["remaining"].as_u64().expect("a number")
 }
 
 #[tokio::test]
@@ -83,17 +79,18 @@ async fn row_100_a_service_that_stops_gives_back_what_it_holds_in_leases() {
     let server = Server::start();
     let [first, second] = [serve("row_100_a", &server).await, serve("row_100_b", &server).await];
     let mut spent = 0;
-    // The loop ends when the first service holds units that it has not spent, because the second service then finds
-    // fewer units left.
-    while left(&second, "x").await == 200 - spent {
-        assert!(check(&first, json!([{"leased": "x"}]), 1).await.0, "{spent}");
+    // The second service holds no lease of this client, so it tells what the store has left. The loop ends when the
+    // first service holds units that it has not spent, because the second service then finds fewer units left.
+    let left = || second.left("shop", "leased", "x");
+    while left().await == 200 - spent {
+        assert!(passes(&first, "leased", "x", 1).await, "{spent}");
         spent += 1;
     }
-    assert!(left(&second, "x").await < 200 - spent);
+    assert!(left().await < 200 - spent);
     // If a lease is still under way to the first service, it arrives before this answer.
     check(&first, json!([{"exact": "x"}]), 1).await;
     first.running.stop().await;
-    assert_eq!(left(&second, "x").await, 200 - spent);
+    assert_eq!(left().await, 200 - spent);
 }
 
 #[tokio::test]
@@ -102,9 +99,9 @@ async fn all_descriptors_are_charged_in_one_call_or_none() {
     let world = serve("all_descriptors_are_charged", &server).await;
     // The limit of the month has only 4 units. So nothing is charged to the limit of the year, nor to the other rule.
     let both = json!([{"exact": "x"}, {"stacked": "x"}]);
-    let before = calls(&world).await;
+    let before = world.count("tollgate_store_calls_total").await;
     let (allowed, statuses) = check(&world, both.clone(), 5).await;
-    assert_eq!(calls(&world).await - before, 1);
+    assert_eq!(world.count("tollgate_store_calls_total").await - before, 1);
     assert!(!allowed);
     assert_eq!([&statuses[0]["allowed"], &statuses[1]["allowed"]], [&json!(true), &json!(false)]);
     assert_eq!(world.left("shop", "exact", "x").await, 20);
@@ -129,28 +126,19 @@ async fn all_descriptors_are_charged_in_one_call_or_none() {
     assert_eq!(allowed, [true, true, false]);
 }
 
-async fn calls(world: &World) -> u64 {
-    let (_, metrics) = world.http("GET", "/metrics", "").await;
-    let line = metrics.lines().find(|line| line.starts_with("tollgate_store_calls_total "));
-    line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).expect("a number")
-}
-
 #[tokio::test]
-async fn what_redis_cannot_keep_is_refused_with_its_rule_and_the_rules_of_before_stay() {
+async fn what_redis_cannot_keep_is_refused_with_its_rule() {
     let server = Server::start();
-    for (rule, reason) in [(
-        "{key: user, rate_limit: {unit: day, requests_per_unit: 5, count_rejected: true}}",
-        "refused: shop.user: fixed-window 5/d count-denied needs mode exact (in a rule `accuracy: exact`): a node that \
-         decides by itself does not know in which order other nodes admit and deny, and to tell the store of every denial \
-         takes as many calls as mode exact",
-    )] {
-        let rules = format!("domain: shop\ndescriptors:\n  - {rule}\n");
-        let world = crate::common::serve_with("what_redis_cannot_keep", &rules, |options| {
-            Options { global: Some(global(&server, Duration::from_secs(2))), ..options }
-        });
-        let (_, config) = world.await.admin("GET", "/rlconfig", "").await;
-        assert_eq!(config.trim_end(), reason);
-    }
+    let rules = "domain: shop\ndescriptors:\n  - {key: user, rate_limit: {unit: day, requests_per_unit: 5, \
+                 count_rejected: true}}\n";
+    let global = Some(crate::one_of_two(server.address()));
+    let more = |options| Options { global, ..options };
+    let world = crate::common::serve_with("what_redis_cannot_keep", rules, more);
+    let (_, config) = world.await.admin("GET", "/rlconfig", "").await;
+    let reason = "refused: shop.user: fixed-window 5/d count-denied needs mode exact (in a rule `accuracy: exact`): a \
+                  node that decides by itself does not know in which order other nodes admit and deny, and to tell the \
+                  store of every denial takes as many calls as mode exact";
+    assert_eq!(config.trim_end(), reason);
 }
 
 /// The results that the client of one rule has seen.
@@ -166,12 +154,8 @@ struct Seen {
 async fn bad_input_108_answers_go_on_by_on_error_and_recover_without_a_restart() {
     const KEYS: [&str; 3] = ["local", "allow", "deny"];
     let mut server = Server::start();
-    let world = crate::common::serve_with("bad_input_108", RULES, |options| Options {
-        global: Some(global(&server, DEADLINE)),
-        ..options
-    });
-    let world = world.await;
-    world.until("tollgate_store_degraded 0").await;
+    let global = global(&server, DEADLINE);
+    let world = crate::serve_connected("bad_input_108", RULES, global, |options| options).await;
     let stop = Arc::new(AtomicBool::new(false));
     let seen: [Arc<Seen>; 3] = Default::default();
     let mut tasks = Vec::new();
@@ -229,14 +213,10 @@ async fn bad_input_108_answers_go_on_by_on_error_and_recover_without_a_restart()
     for task in tasks {
         task.await.expect("no panic");
     }
-    let (_, metrics) = world.http("GET", "/metrics", "").await;
-    let count = |name: &str| {
-        let line = metrics.lines().find(|line| line.starts_with(name));
-        line.and_then(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).expect("a number")
-    };
-    assert!(count("tollgate_store_decisions_total{by=\"share\",outcome=\"allowed\"}") >= 9);
-    assert!(count("tollgate_store_faults_total{kind=\"unreachable\"}") > 0);
-    assert!(count("tollgate_store_connections_total") >= 2);
+    let by_share = "tollgate_store_decisions_total{by=\"share\",outcome=\"allowed\"}";
+    assert!(world.count(by_share).await >= 9);
+    assert!(world.count("tollgate_store_faults_total{kind=\"unreachable\"}").await > 0);
+    assert!(world.count("tollgate_store_connections_total").await >= 2);
     for seen in &seen {
         // The bound is the deadline, and a second by which a thread may be late on a busy machine.
         let slowest = Duration::from_millis(seen.slowest_ms.load(Ordering::Relaxed));
@@ -267,13 +247,10 @@ async fn a_rule_that_changes_leaves_what_was_spent_in_redis() {
     };
     let server = Server::start();
     let before = rules("year", 100, "");
-    let world = crate::common::serve_with("a_rule_that_changes", &before, |options| Options {
-        global: Some(global(&server, Duration::from_secs(2))),
-        timing: Timing { poll: Duration::from_secs(3_600), settle: Duration::ZERO },
-        ..options
-    });
-    let mut world = world.await;
-    world.until("tollgate_store_degraded 0").await;
+    let global = global(&server, Duration::from_secs(2));
+    let timing = Timing { poll: Duration::from_secs(3_600), settle: Duration::ZERO };
+    let more = |options| Options { timing, ..options };
+    let mut world = crate::serve_connected("a_rule_that_changes", &before, global, more).await;
     assert!(world.reloaded().await.is_empty());
     let ask = async |world: &World, accuracy: &str| {
         let (allowed, statuses) = check(world, json!([{accuracy: "x"}]), 1).await;

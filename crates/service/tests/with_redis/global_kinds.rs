@@ -11,9 +11,10 @@ use crate::cluster::Cluster;
 use crate::common::{PATIENT, World};
 use crate::sentinel::{LONGEST_FAILOVER, Sentinel};
 use crate::server::{Server, free_port};
+use crate::{one_of_two, serve_two};
 use serde_json::json;
 use tokio::task::block_in_place;
-use tollgate_service::{Global, Options, TlsFiles};
+use tollgate_service::Global;
 
 /// The windows are so long that no unit comes back while a test runs.
 fn rules(domain: &str) -> String {
@@ -28,17 +29,6 @@ descriptors:
     )
 }
 
-/// A long deadline, so that a busy machine does not decide without the store.
-fn global(address: String) -> Global {
-    Global { nodes: 2, deadline: Duration::from_secs(10), ..Global::new(address) }
-}
-
-/// A service that may not be connected to its store yet.
-async fn serve(test: &str, domain: &str, global: &Global) -> World {
-    let with_store = |options| Options { global: Some(global.clone()), ..options };
-    crate::common::serve_with(test, &rules(domain), with_store).await
-}
-
 /// Two services on one store.
 struct Pair {
     worlds: [World; 2],
@@ -46,12 +36,9 @@ struct Pair {
 }
 
 impl Pair {
-    async fn serve(test: &str, domain: &str, global: &Global) -> Self {
-        let one = serve(&format!("{test}_a"), domain, global).await;
-        let other = serve(&format!("{test}_b"), domain, global).await;
-        let pair = Self { worlds: [one, other], domain: domain.to_owned() };
-        pair.until("tollgate_store_degraded 0").await;
-        pair
+    async fn serve(test: &str, domain: &str, global: Global) -> Self {
+        let worlds = serve_two(test, &rules(domain), global, |options| options).await;
+        Self { worlds, domain: domain.to_owned() }
     }
 
     async fn until(&self, line: &str) {
@@ -84,8 +71,7 @@ impl Pair {
     async fn sum(&self, series: &str) -> u64 {
         let mut sum = 0;
         for world in &self.worlds {
-            let count = world.metric(series).await.expect("it is there");
-            sum += count.parse::<u64>().expect("a number");
+            sum += world.count(series).await;
         }
         sum
     }
@@ -124,79 +110,38 @@ impl Pair {
 /// The series of decisions that were made without the store.
 const BY_SHARE: &str = "tollgate_store_decisions_total{by=\"share\",outcome=\"allowed\"}";
 
-/// A server that accepts only TLS, and requires client certificates.
-struct Secure {
-    _server: Server,
-    authority: Authority,
-    global: Global,
-}
-
-impl Secure {
-    fn start(test: &str) -> Self {
-        let authority = Authority::new();
-        let (path, of_server) = files(&format!("{test}_server"));
-        authority.issue().write(&of_server);
-        let trusted = write(&path.join("ca.crt"), &authority.pem());
-        let port = free_port();
-        let [certificate, key, trusted] = [&of_server.certificate, &of_server.key, &trusted]
-            .map(|path| path.to_str().expect("UTF-8").to_owned());
-        let server = Server::start_with(&[
-            "--tls-port",
-            &port.to_string(),
-            "--tls-cert-file",
-            &certificate,
-            "--tls-key-file",
-            &key,
-            "--tls-ca-cert-file",
-            &trusted,
-            "--tls-auth-clients",
-            "yes",
-        ]);
-        let global = Global {
-            authority: Some(trusted.into()),
-            ..global(format!("rediss://localhost:{port}/"))
-        };
-        Self { _server: server, authority, global }
-    }
-
-    /// The settings with a client certificate from this authority.
-    fn shown(&self, test: &str, authority: &Authority) -> Global {
-        let (_, TlsFiles { certificate, key, .. }) = {
-            let (path, files) = files(&format!("{test}_client"));
-            authority.issue().write(&files);
-            (path, files)
-        };
-        Global { certificate: Some(certificate), key: Some(key), ..self.global.clone() }
-    }
-}
-
+/// The server accepts only TLS, and requires client certificates.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_tls_two_services_share_their_limits() {
-    let secure = Secure::start("over_tls");
-    let global = secure.shown("over_tls", &secure.authority);
-    Pair::serve("over_tls", "shop", &global).await.share_their_limits(["x", "y"]).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn over_tls_a_service_whose_certificate_is_not_trusted_has_its_share_and_no_more() {
-    let secure = Secure::start("over_tls_refused");
-    let global = secure.shown("over_tls_refused", &Authority::new());
-    let world = serve("over_tls_refused", "shop", &global).await;
-    let mut admitted = 0;
-    for _ in 0..30 {
-        let descriptors = json!([{"exact": "x"}]);
-        admitted += u64::from(world.check("shop", &descriptors, 1).await.0);
-    }
-    // This node is one of two, so its share is half of 20.
-    assert_eq!(admitted, 10);
-    assert_eq!(world.metric("tollgate_store_degraded").await.as_deref(), Some("1"));
-    assert_eq!(world.metric("tollgate_store_connections_total").await.as_deref(), Some("0"));
+    let authority = Authority::new();
+    let ((path, of_server), (_, of_client)) = (files("over_tls_server"), files("over_tls_client"));
+    authority.issue().write(&of_server);
+    authority.issue().write(&of_client);
+    let trusted = write(&path.join("ca.crt"), &authority.pem());
+    let port = free_port().to_string();
+    let [certificate, key, ca] = [&of_server.certificate, &of_server.key, &trusted]
+        .map(|path| path.to_str().expect("UTF-8"));
+    let arguments = [
+        ["--tls-port", &port],
+        ["--tls-cert-file", certificate],
+        ["--tls-key-file", key],
+        ["--tls-ca-cert-file", ca],
+        ["--tls-auth-clients", "yes"],
+    ];
+    let _server = Server::start_with(&arguments.concat());
+    let global = Global {
+        authority: Some(trusted),
+        certificate: Some(of_client.certificate),
+        key: Some(of_client.key),
+        ..one_of_two(format!("rediss://localhost:{port}/"))
+    };
+    Pair::serve("over_tls", "shop", global).await.share_their_limits(["x", "y"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn behind_a_sentinel_two_services_share_their_limits_also_after_a_failover() {
     let mut sentinel = block_in_place(Sentinel::start);
-    let pair = Pair::serve("behind_a_sentinel", "shop", &global(sentinel.address())).await;
+    let pair = Pair::serve("behind_a_sentinel", "shop", one_of_two(sentinel.address())).await;
     pair.share_their_limits(["x", "y"]).await;
     assert_eq!(pair.admitted("exact", "z", 6).await, 12);
     block_in_place(|| sentinel.has_been_told());
@@ -226,7 +171,7 @@ async fn in_a_cluster_two_services_share_the_limits_of_every_node() {
     let cluster = block_in_place(Cluster::start);
     for node in 0..crate::cluster::NODES {
         let (test, domain) = (format!("in_a_cluster_{node}"), format!("shop{node}"));
-        let pair = Pair::serve(&test, &domain, &global(cluster.address())).await;
+        let pair = Pair::serve(&test, &domain, one_of_two(cluster.address())).await;
         let [client, another] =
             [node, (node + 1) % crate::cluster::NODES].map(|n| cluster.client_on(n));
         pair.share_their_limits([&client, &another]).await;
@@ -242,7 +187,7 @@ async fn in_a_cluster_two_services_share_the_limits_of_every_node() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn in_a_cluster_a_limit_that_moves_to_another_node_stays_the_same() {
     let mut cluster = block_in_place(Cluster::start);
-    let pair = Pair::serve("in_a_cluster_moves", "shop", &global(cluster.address())).await;
+    let pair = Pair::serve("in_a_cluster_moves", "shop", one_of_two(cluster.address())).await;
     let slot = cluster.slot(&cluster.client_on(0));
     let [x, y] = &cluster.two_clients_in(slot);
     assert_eq!(pair.admitted("exact", x, 6).await, 12);

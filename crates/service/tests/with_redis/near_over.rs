@@ -10,8 +10,7 @@ use crate::common::{World, descriptor, request};
 use crate::server::Server;
 
 async fn serve(test: &str, rules: &str, server: &Server, compat: bool) -> World {
-    let deadline = std::time::Duration::from_secs(2);
-    let global = Global { deadline, ..Global::new(server.address()) };
+    let global = Global { nodes: 1, ..crate::one_of_two(server.address()) };
     let settings = RuleSettings { compat, ..RuleSettings::default() };
     let metrics_names = MetricsNames::Envoyproxy;
     let more = |options| Options { metrics_names, settings, ..options };

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tollgate_service::{Global, Options, RespOptions, TraceSampling, Traces};
+use tollgate_service::{Options, RespOptions, TraceSampling, Traces};
 
 use crate::common::World;
 use crate::common::reports::{CollectorMood, LogLines, attribute, collector};
@@ -16,9 +16,7 @@ descriptors:
 ";
 
 async fn serve(test: &str, server: &Server, more: impl FnOnce(Options) -> Options) -> World {
-    let deadline = std::time::Duration::from_secs(2);
-    let global = Global { deadline, ..Global::new(server.address()) };
-    crate::serve_connected(test, RULES, global, more).await
+    crate::serve_connected(test, RULES, crate::one_of_two(server.address()), more).await
 }
 
 #[tokio::test]

@@ -61,7 +61,7 @@ fn refused(source: &mut RedisSource) -> String {
 }
 
 #[tokio::test]
-async fn what_is_pushed_is_served_and_the_next_push_takes_its_place_and_keeps_what_was_spent() {
+async fn what_is_pushed_is_served_keeps_what_was_spent_and_changes_nothing_if_it_is_bad() {
     let server = Server::start();
     let rules = rules_of(&server);
     let first = rules.push(&[text("one", 5), text("two", 9)]).expect("it is written");
@@ -90,15 +90,27 @@ async fn what_is_pushed_is_served_and_the_next_push_takes_its_place_and_keeps_wh
     assert_ne!(first.version, second.version);
     let again = rules.push(&[text("one", 50)]).expect("it is written");
     assert_eq!((again.version, again.is_new), (second.version, false));
+    // A bad text is named by its hash, field, line and column. Nothing of the refused load is in force, not even the
+    // good text.
+    let bad = "domain: two\ndescriptors:\n  - kye: user\n";
+    rules.push(&[text("one", 90), RuleText::new("two.yaml", bad)]).expect("it is written");
+    let error = world.read_again().await.expect("it is refused");
+    let expected = format!("{}/two.yaml:3:5: config error, unknown key 'kye'", shown(&server));
+    assert!(error.starts_with(&expected), "{error}");
+    assert_eq!(world.one_more("one").await, (Code::Ok, 47));
+    let (_, page) = world.admin("GET", "/rlconfig", "").await;
+    assert!(page.contains(&expected), "{page}");
 }
 
 #[tokio::test]
-async fn a_server_that_is_gone_or_comes_back_empty_leaves_the_last_good_rules() {
+async fn rules_are_in_force_once_they_are_there_and_while_the_server_is_gone_or_empty() {
     let mut server = Server::start();
-    let rules = rules_of(&server);
-    rules.push(&[text("one", 5)]).expect("it is written");
     let mut world = serve("redis_gone", &server).await;
-    assert_eq!(world.outcome().await, None);
+    assert!(world.outcome().await.is_some());
+    assert_eq!(world.http("GET", "/healthcheck", "").await.0, 500);
+    rules_of(&server).push(&[text("one", 5)]).expect("it is written");
+    assert_eq!(world.read_again().await, None);
+    assert_eq!(world.http("GET", "/healthcheck", "").await.0, 200);
     assert_eq!(world.one_more("one").await, (Code::Ok, 4));
     server.kill();
     let error = world.read_again().await.expect("nobody answers");
@@ -124,36 +136,6 @@ async fn a_server_that_is_gone_or_comes_back_empty_leaves_the_last_good_rules() 
     server.run::<u32>(&["HSET", KEY, "version", "7", "one.yaml", &hash(200)]);
     assert_eq!(world.read_again().await, None);
     assert_eq!(world.one_more("one").await, (Code::Ok, 195));
-}
-
-#[tokio::test]
-async fn a_service_that_starts_before_its_rules_answers_when_they_are_there() {
-    let server = Server::start();
-    let mut world = serve("redis_early", &server).await;
-    assert!(world.outcome().await.is_some());
-    assert_eq!(world.http("GET", "/healthcheck", "").await.0, 500);
-    rules_of(&server).push(&[text("one", 5)]).expect("it is written");
-    assert_eq!(world.read_again().await, None);
-    assert_eq!(world.http("GET", "/healthcheck", "").await.0, 200);
-    assert_eq!(world.one_more("one").await, (Code::Ok, 4));
-}
-
-#[tokio::test]
-async fn a_bad_text_is_named_by_hash_field_line_and_column_and_changes_nothing() {
-    let server = Server::start();
-    let rules = rules_of(&server);
-    rules.push(&[text("one", 5)]).expect("it is written");
-    let mut world = serve("redis_bad", &server).await;
-    assert_eq!(world.outcome().await, None);
-    let bad = "domain: two\ndescriptors:\n  - kye: user\n";
-    rules.push(&[text("one", 50), RuleText::new("two.yaml", bad)]).expect("it is written");
-    let error = world.read_again().await.expect("it is refused");
-    let expected = format!("{}/two.yaml:3:5: config error, unknown key 'kye'", shown(&server));
-    assert!(error.starts_with(&expected), "{error}");
-    // Nothing of the refused load is in force, not even the good text.
-    assert_eq!(world.one_more("one").await, (Code::Ok, 4));
-    let (_, page) = world.admin("GET", "/rlconfig", "").await;
-    assert!(page.contains(&expected), "{page}");
 }
 
 /// The number of times that the server has executed a command.

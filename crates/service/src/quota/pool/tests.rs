@@ -161,11 +161,6 @@ fn every_planted_fault_is_caught() {
     }
 }
 
-/// The admitted requests of each Envoy.
-fn admitted(world: &World) -> Vec<u64> {
-    world.envoys.iter().map(|envoy| envoy.admitted).collect()
-}
-
 #[test]
 fn two_envoys_at_three_times_the_limit_have_their_shares_of_the_demand() {
     for interval in [SECOND, 5 * SECOND] {
@@ -174,10 +169,7 @@ fn two_envoys_at_three_times_the_limit_have_their_shares_of_the_demand() {
         world.run(2);
         world.join(100, interval);
         world.run(15);
-        let before = admitted(&world);
-        world.run(30);
-        let after = admitted(&world);
-        let [one, other] = [after[0] - before[0], after[1] - before[1]];
+        let [one, other] = world.admits_in(30)[..] else { panic!("two") };
         let sum = one + other;
         assert!((2_800..=3_100).contains(&sum), "{one} {other}");
         // The two Envoys have two thirds and one third of the limit, each to within a twentieth.
@@ -196,13 +188,10 @@ fn two_envoys_that_were_quiet_share_a_rush_by_their_demand() {
         world.envoys[0].demand = 0;
         world.join(1, SECOND);
         world.run(quiet_s);
-        let before = admitted(&world);
         for (envoy, per_second) in world.envoys.iter_mut().zip([200, 100]) {
             envoy.demand = per_second * 1_000 / (SECOND / STEP);
         }
-        world.run(30);
-        let after = admitted(&world);
-        let [one, other] = [after[0] - before[0], after[1] - before[1]];
+        let [one, other] = world.admits_in(30)[..] else { panic!("two") };
         let sum = one + other;
         assert!(sum >= 2_700, "{quiet_s}: {one} {other}");
         assert!(one * 30 >= sum * 18 && one * 30 <= sum * 22, "{quiet_s}: {one} of {sum}");
@@ -214,12 +203,9 @@ fn a_new_envoy_gets_its_share_of_a_limit_that_is_given_out() {
     let mut world = World::new(HUNDRED, SECOND / 100, 1);
     world.join(300, SECOND);
     world.run(20);
-    let late = world.join(300, SECOND);
+    world.join(300, SECOND);
     world.run(10);
-    let before = admitted(&world);
-    world.run(10);
-    let after = admitted(&world);
-    let [one, other] = [after[0] - before[0], after[late] - before[late]];
+    let [one, other] = world.admits_in(10)[..] else { panic!("two") };
     assert!(one.abs_diff(other) <= 100 && one + other >= 900, "{one} {other}");
 }
 
@@ -238,14 +224,10 @@ fn what_a_closed_or_silent_envoy_had_is_given_to_others_when_it_is_over() {
             world.send(actions);
             world.envoys.truncate(1);
         }
-        let before = world.envoys[0].admitted;
-        world.run(8);
-        let held = world.envoys[0].admitted - before;
+        let held = world.admits_in(8)[0];
         assert!(held <= 8 * 60, "it may still be in force: {held}");
         world.run(7);
-        let before = world.envoys[0].admitted;
-        world.run(10);
-        let alone = world.envoys[0].admitted - before;
+        let alone = world.admits_in(10)[0];
         assert!(alone >= 900, "{is_silent} {alone} {:?}", world.pool);
     }
 }
@@ -255,17 +237,21 @@ fn a_quiet_envoy_keeps_enough_to_say_that_it_is_not_quiet_any_more() {
     let mut world = World::new(HUNDRED, SECOND / 100, 1);
     let [busy, quiet] = [world.join(300, SECOND), world.join(0, SECOND)];
     world.run(20);
-    let before = admitted(&world)[busy];
-    world.run(10);
-    let alone = admitted(&world)[busy] - before;
+    let alone = world.admits_in(10)[busy];
     assert!(alone >= 850, "the busy one has nearly all: {alone}");
     world.envoys[quiet].demand = world.envoys[busy].demand;
     world.run(15);
-    let before = admitted(&world);
-    world.run(10);
-    let after = admitted(&world);
-    let [one, other] = [busy, quiet].map(|place| after[place] - before[place]);
+    let [one, other] = world.admits_in(10)[..] else { panic!("two") };
     assert!(one.abs_diff(other) <= 120, "{one} {other}");
+}
+
+/// The only action, which must assign a share to the holder 1.
+#[track_caller]
+fn assigned(actions: &[HolderAction]) -> Share {
+    let [HolderAction { holder: 1, action: Action::Assign(share) }] = actions else {
+        panic!("{actions:?}")
+    };
+    *share
 }
 
 #[test]
@@ -273,22 +259,14 @@ fn nothing_is_given_while_leases_of_before_may_be_in_force() {
     let mut pool = Pool::new(HUNDRED, 0, IN_FORCE);
     assert_eq!(pool.report(SECOND, 1, 1, 0), []);
     assert_eq!(pool.tick(IN_FORCE - 1), []);
-    let actions = pool.report(IN_FORCE, 1, 1, 0);
-    assert!(
-        matches!(actions[..], [HolderAction { holder: 1, action: Action::Assign(_) }]),
-        "{actions:?}"
-    );
+    assigned(&pool.report(IN_FORCE, 1, 1, 0));
     // After a change of the limit nothing is given until the old leases are over.
     let slower = Allowance { per_fill: 500, ..HUNDRED };
     let changed = IN_FORCE + SECOND;
     pool.change(slower, changed);
     assert_eq!(pool.report(changed, 1, 1, 0), []);
     assert_eq!(pool.report(2 * IN_FORCE - 1, 1, 1, 0), []);
-    let [HolderAction { holder: 1, action: Action::Assign(share) }] =
-        pool.report(2 * IN_FORCE, 1, 1, 0)[..]
-    else {
-        panic!("a share")
-    };
+    let share = assigned(&pool.report(2 * IN_FORCE, 1, 1, 0));
     assert!(share.per_fill <= 500, "{share:?}");
 }
 
@@ -300,11 +278,12 @@ fn over_a_restart(end: End, before: u64) -> u64 {
     world.join(200, 5 * SECOND);
     world.join(100, 5 * SECOND);
     world.run(30 + before);
-    let admitted_before: u64 = admitted(&world).iter().sum();
+    let admitted = |world: &World| world.envoys.iter().map(|envoy| envoy.admitted).sum::<u64>();
+    let admitted_before = admitted(&world);
     world.restart(end, 1);
     world.run(11);
     assert!(world.is_within_the_bound());
-    admitted(&world).iter().sum::<u64>() - admitted_before
+    admitted(&world) - admitted_before
 }
 
 #[test]
@@ -325,11 +304,7 @@ fn after_a_restart_the_first_report_prolongs_what_has_certainly_arrived() {
     let mut pool = Pool::new(HUNDRED, 0, 0);
     pool.report(0, 1, 1, 0);
     let sent = SECOND;
-    let [HolderAction { holder: 1, action: Action::Assign(share) }] =
-        pool.report(sent, 1, 900, 0)[..]
-    else {
-        panic!("all")
-    };
+    let share = assigned(&pool.report(sent, 1, 900, 0));
     let saved_at = |pool: &mut Pool, at| {
         let (limit, holders) = pool.saved(at, |id| id == 1);
         let [(1, holder)] = &holders[..] else { panic!("{holders:?}") };
@@ -341,27 +316,17 @@ fn after_a_restart_the_first_report_prolongs_what_has_certainly_arrived() {
     let late = sent + 2 * DELAY - 1;
     let mut next = saved_at(&mut pool, late);
     let stored = next.stored;
-    let told = next.report(late + SECOND, 1, 1_800, 0);
-    assert!(
-        matches!(told[..], [HolderAction { holder: 1, action: Action::Assign(_) }]),
-        "{told:?}"
-    );
+    assigned(&next.report(late + SECOND, 1, 1_800, 0));
     assert!(next.stored < stored && next.holders[0].leases.len() == 2);
     // If the lease was sent earlier, it has arrived. It is prolonged without taking tokens, as long as the message
     // arrives in time.
     let (saved, in_time) = (sent + 2 * DELAY, sent + IN_FORCE - 2 * DELAY - 1);
     let mut next = saved_at(&mut pool, saved);
-    assert_eq!(
-        next.report(in_time, 1, 900, 0),
-        [HolderAction { holder: 1, action: Action::Assign(share) }]
-    );
+    assert_eq!(assigned(&next.report(in_time, 1, 900, 0)), share);
     assert_eq!(next.holders[0].leases[0].until, in_time + IN_FORCE);
     let mut next = saved_at(&mut pool, saved);
-    let told = next.report(in_time + 1, 1, 900, 0);
-    assert!(
-        matches!(told[..], [HolderAction { holder: 1, action: Action::Assign(_) }])
-            && next.holders[0].leases.len() == 2
-    );
+    assigned(&next.report(in_time + 1, 1, 900, 0));
+    assert_eq!(next.holders[0].leases.len(), 2);
     // Meanwhile no other Envoy gets a part of the rate of this lease.
     let mut next = saved_at(&mut pool, saved);
     assert_eq!(next.report(saved, 2, 1, 0), []);

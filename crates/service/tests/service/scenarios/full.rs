@@ -5,14 +5,11 @@ use std::time::Duration;
 
 use prost_types::value::Kind;
 use serde_json::json;
-use tollgate::ManualClock;
-use tollgate_rules::RuleSettings;
-use tollgate_service::Options;
 use tollgate_service::protocol::rls::RateLimitResponse;
 use tollgate_service::protocol::rls::rate_limit_response::Code;
 
 use crate::common::reports::LogLines;
-use crate::common::{NOON, World, descriptor, request, serve_with};
+use crate::common::{World, descriptor, request, serve_on_clock};
 
 fn rules(word: &str) -> String {
     format!(
@@ -21,19 +18,11 @@ fn rules(word: &str) -> String {
     )
 }
 
-/// A service whose rule has a full table.
-async fn full(test: &str, word: &str) -> (World, ManualClock) {
-    let clock = ManualClock::new();
-    clock.set(NOON);
-    let own = clock.clone();
-    let settings = RuleSettings::default();
-    let more = |options| Options { settings, clock: own.into(), ..options };
-    let world = serve_with(test, &rules(word), more).await;
-    let users = (0..100).map(|user| json!({ "user": format!("stranger {user}") }));
-    for user in users {
-        world.check("full", &json!([user]), 1).await;
+/// Asks once as each of a hundred clients.
+async fn crowd(world: &World, name: &str) {
+    for n in 0..100 {
+        world.check("full", &json!([{ "user": format!("{name} {n}") }]), 1).await;
     }
-    (world, clock)
 }
 
 async fn over_grpc(world: &World, user: &str) -> RateLimitResponse {
@@ -59,7 +48,9 @@ async fn a_client_that_has_just_come_is_never_told_that_it_is_over_its_limit() {
         ("allow", true, "table_full_spilled", "spilled"),
         ("spill", true, "table_full_spilled", "spilled"),
     ] {
-        let (world, _) = full(&format!("never_told_{word}"), word).await;
+        let test = format!("never_told_{word}");
+        let (world, _) = serve_on_clock(&test, &rules(word), |options| options).await;
+        crowd(&world, "stranger").await;
         let (found, statuses) = world.check("full", &json!([{ "user": "newcomer" }]), 1).await;
         assert_eq!((found, &statuses[0]["reason"]), (allowed, &json!(reason)));
         let response = over_grpc(&world, "another").await;
@@ -78,26 +69,17 @@ async fn a_client_that_has_just_come_is_never_told_that_it_is_over_its_limit() {
 #[tokio::test]
 async fn a_full_table_is_a_warning_at_most_once_a_minute() {
     let (log, _guard) = LogLines::begin();
-    let clock = ManualClock::new();
-    clock.set(NOON);
-    let own = clock.clone();
-    let more = |options| Options { clock: own.into(), ..options };
-    let world = serve_with("full_is_a_warning", &rules("deny"), more).await;
+    let (world, clock) =
+        serve_on_clock("full_is_a_warning", &rules("deny"), |options| options).await;
     let warnings = || -> Vec<String> {
         let warned = log.lines().into_iter().filter(|line| line["level"] == "WARN");
         let texts = warned.map(|line| line["message"].as_str().expect("text").to_owned());
         texts.filter(|text| text.starts_with("full.")).collect()
     };
-    let told = |seconds: u64| {
+    let told = async |seconds: u64| {
         clock.advance(Duration::from_secs(seconds));
-        let (world, warnings) = (&world, &warnings);
-        async move {
-            for user in 0..100 {
-                let user = format!("user {user} at {seconds}");
-                world.check("full", &json!([{ "user": user }]), 1).await;
-            }
-            warnings().len()
-        }
+        crowd(&world, &format!("at {seconds}")).await;
+        warnings().len()
     };
     assert_eq!([told(0).await, told(59).await, told(1).await, told(30).await], [1, 1, 2, 2]);
     assert_eq!(

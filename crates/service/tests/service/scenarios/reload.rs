@@ -1,8 +1,7 @@
 //! Tests scenario I of `scenarios.rs`: rules that change while they are served. `storm.rs` tests many changes under
 //! load.
 
-use crate::common::{World, codes, descriptor, request, serve_with};
-use tollgate::ManualClock;
+use crate::common::{World, codes, descriptor, request, serve_on_clock};
 use tollgate_rules::{RuleSettings, Timing};
 use tollgate_service::Options;
 use tollgate_service::protocol::rls::rate_limit_response::Code;
@@ -26,15 +25,21 @@ const AT_ONCE: Timing =
     Timing { poll: std::time::Duration::from_secs(3_600), settle: std::time::Duration::ZERO };
 
 async fn serve(test: &str, rules: &str, settings: RuleSettings) -> World {
-    let mut world = serve_with(test, rules, |options| Options {
-        settings,
-        timing: AT_ONCE,
-        clock: ManualClock::new().into(),
-        ..options
-    })
-    .await;
-    assert!(world.reloaded().await.is_empty());
+    let more = |options| Options { settings, timing: AT_ONCE, ..options };
+    let (mut world, _) = serve_on_clock(test, rules, more).await;
+    assert_eq!(world.reloaded().await, []);
     world
+}
+
+/// Writes the file, or removes it if it would be empty, and waits until the rules are loaded.
+async fn load(world: &mut World, file: &str, rules: &str) {
+    if rules.is_empty() {
+        std::fs::remove_file(world.rules.join(file)).expect("the file");
+        world.running.changed().notify();
+    } else {
+        world.put(file, rules);
+    }
+    assert_eq!(world.reloaded().await, []);
 }
 
 async fn asks(world: &World, domain: &str, key: &str) -> (Code, u32, bool) {
@@ -50,28 +55,37 @@ async fn loads(world: &World) -> [String; 2] {
     [count("success").await, count("error").await]
 }
 
+/// Also tests row 105 of the bad inputs: see `bad_inputs.rs`.
 #[tokio::test]
-async fn i_a_domain_comes_with_its_file_and_goes_with_it() {
+async fn i_row_105_a_domain_goes_with_its_file_and_a_bad_file_changes_nothing_and_is_told() {
     // Without `allow_empty` an emptied domain would stay: see the next test.
     let settings = RuleSettings { allow_empty: true, ..RuleSettings::default() };
     let mut world = serve("i_comes_and_goes", OTHER, settings).await;
     assert_eq!(asks(&world, "reload", "block").await, (Code::Ok, 0, false));
     assert_eq!(loads(&world).await, ["1", "0"]);
-    world.put("reload.yaml", RELOAD);
-    assert!(world.reloaded().await.is_empty());
+    load(&mut world, "reload.yaml", RELOAD).await;
     assert_eq!(loads(&world).await, ["2", "0"]);
     assert_eq!(asks(&world, "reload", "key1").await, (Code::Ok, 49, true));
     assert_eq!(asks(&world, "reload", "block").await, (Code::OverLimit, 0, true));
     assert_eq!(asks(&world, "reload", "one_per_minute").await, (Code::Ok, 0, true));
     assert_eq!(asks(&world, "reload", "one_per_minute").await, (Code::OverLimit, 0, true));
-    std::fs::remove_file(world.rules.join("reload.yaml")).expect("the file");
-    world.running.changed().notify();
-    assert!(world.reloaded().await.is_empty());
+    load(&mut world, "reload.yaml", "").await;
     assert_eq!(loads(&world).await, ["3", "0"]);
     assert_eq!(asks(&world, "reload", "block").await, (Code::Ok, 0, false));
     assert_eq!(asks(&world, "other", "key1").await, (Code::Ok, 6, true));
+    world.put("basic.yaml", "domain: other\ndescriptors: [{key: ''}]\n");
+    let text = world.reloaded().await[0].to_string();
+    assert!(text.contains("basic.yaml:2:15: descriptor has empty key"), "{text}");
+    assert_eq!(loads(&world).await, ["3", "1"]);
+    assert_eq!(world.metric("tollgate_config_refused").await.as_deref(), Some("1"));
+    assert_eq!(world.http("GET", "/healthcheck", "").await.0, 200);
+    assert_eq!(asks(&world, "other", "key1").await, (Code::Ok, 5, true));
+    load(&mut world, "basic.yaml", OTHER).await;
+    assert_eq!(world.metric("tollgate_config_refused").await.as_deref(), Some("0"));
+    assert_eq!(asks(&world, "other", "key1").await, (Code::Ok, 4, true));
 }
 
+/// `absence.rs` of `crates/rules/tests` has every way in which rules can be missing for a moment.
 #[tokio::test]
 async fn i_a_file_that_is_half_written_or_written_anew_gives_no_client_anything_back() {
     let mut world = serve("i_half_written", RELOAD, RuleSettings::default()).await;
@@ -81,51 +95,23 @@ async fn i_a_file_that_is_half_written_or_written_anew_gives_no_client_anything_
     assert_eq!(asks(&world, "reload", "one_per_minute").await, spent);
     assert_eq!(asks(&world, "reload", "key1").await, (Code::Ok, 49, true));
     // The file is only half written, but valid.
-    world.put("basic.yaml", half);
-    assert!(world.reloaded().await.is_empty());
+    load(&mut world, "basic.yaml", half).await;
     assert_eq!(asks(&world, "reload", "one_per_minute").await, passed);
     assert_eq!(asks(&world, "reload", "key1").await, (Code::Ok, 48, true));
     assert_eq!(world.metric("tollgate_lingering_tables").await.as_deref(), Some("1"));
-    world.put("basic.yaml", RELOAD);
-    assert!(world.reloaded().await.is_empty());
+    load(&mut world, "basic.yaml", RELOAD).await;
     assert_eq!(asks(&world, "reload", "one_per_minute").await, spent);
     assert_eq!(asks(&world, "reload", "key1").await, (Code::Ok, 47, true));
     assert_eq!(world.metric("tollgate_lingering_tables").await.as_deref(), Some("0"));
     // The file is removed, so the directory is empty.
-    std::fs::remove_file(world.rules.join("basic.yaml")).expect("the file");
-    world.running.changed().notify();
-    assert!(world.reloaded().await.is_empty());
+    load(&mut world, "basic.yaml", "").await;
     assert_eq!(asks(&world, "reload", "one_per_minute").await, spent);
     assert_eq!(world.metric("tollgate_config_kept_domains").await.as_deref(), Some("1"));
     let (_, config) = world.admin("GET", "/rlconfig", "").await;
     assert!(config.ends_with("kept: reload: there are no rules any more\n"), "{config}");
-    // A file with only the domain is written.
-    world.put("basic.yaml", "domain: reload\n");
-    assert!(world.reloaded().await.is_empty());
-    assert_eq!(asks(&world, "reload", "one_per_minute").await, spent);
-    world.put("basic.yaml", RELOAD);
-    assert!(world.reloaded().await.is_empty());
+    load(&mut world, "basic.yaml", RELOAD).await;
     assert_eq!(asks(&world, "reload", "one_per_minute").await, spent);
     assert_eq!(asks(&world, "reload", "key1").await, (Code::Ok, 46, true));
     assert_eq!(world.metric("tollgate_config_kept_domains").await.as_deref(), Some("0"));
     assert_eq!(world.metric("tollgate_lingering_forgotten_total").await.as_deref(), Some("0"));
-}
-
-/// Tests row 105 of the bad inputs: see `bad_inputs.rs`.
-#[tokio::test]
-async fn row_105_a_bad_file_changes_nothing_and_is_told() {
-    let mut world = serve("i_bad_file", OTHER, RuleSettings::default()).await;
-    assert_eq!(asks(&world, "other", "key1").await, (Code::Ok, 6, true));
-    world.put("basic.yaml", "domain: other\ndescriptors: [{key: ''}]\n");
-    let errors = world.reloaded().await;
-    let text = errors[0].to_string();
-    assert!(text.contains("basic.yaml:2:15: descriptor has empty key"), "{text}");
-    assert_eq!(loads(&world).await, ["1", "1"]);
-    assert_eq!(world.metric("tollgate_config_refused").await.as_deref(), Some("1"));
-    assert_eq!(world.http("GET", "/healthcheck", "").await.0, 200);
-    assert_eq!(asks(&world, "other", "key1").await, (Code::Ok, 5, true));
-    world.put("basic.yaml", OTHER);
-    assert!(world.reloaded().await.is_empty());
-    assert_eq!(world.metric("tollgate_config_refused").await.as_deref(), Some("0"));
-    assert_eq!(asks(&world, "other", "key1").await, (Code::Ok, 4, true));
 }

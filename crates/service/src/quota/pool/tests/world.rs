@@ -17,6 +17,7 @@ struct Report {
 
 /// An Envoy that behaves as its filter does. It treats assignments as Envoy's sources do; other tests check the same
 /// with Envoy itself.
+#[derive(Default)]
 pub(super) struct Envoy {
     /// The number of its stream.
     pub(super) id: u64,
@@ -75,19 +76,16 @@ fn next<T>(queue: &mut VecDeque<(u64, T)>, now: u64) -> Option<T> {
 
 impl World {
     pub(super) fn new(allowance: Allowance, delay: u64, seed: u64) -> Self {
-        let pool = Pool::new(allowance, 0, 0);
-        let (envoys, reports) = (Vec::new(), Vec::new());
-        let random = seed | 1;
         Self {
-            pool,
+            pool: Pool::new(allowance, 0, 0),
             now: 0,
-            envoys,
-            reports,
+            envoys: Vec::new(),
+            reports: Vec::new(),
             next_id: 0,
             delay,
             is_down: false,
             forgets: 0,
-            random,
+            random: seed | 1,
             above: 0,
             max_above: 0,
         }
@@ -107,17 +105,10 @@ impl World {
         self.next_id += 1;
         self.envoys.push(Envoy {
             id: self.next_id,
-            share: None,
-            ends: 0,
-            tokens: 0,
             demand: per_second * 1_000 / (SECOND / STEP),
-            waiting: 0,
-            allowed: 0,
-            denied: 0,
             interval,
             next_report: self.now,
-            told: VecDeque::new(),
-            admitted: 0,
+            ..Envoy::default()
         });
         self.reports.push(VecDeque::new());
         self.envoys.len() - 1
@@ -273,6 +264,13 @@ impl World {
 
     pub(super) fn run(&mut self, seconds: u64) {
         (0..seconds * SECOND / STEP).for_each(|_| self.step());
+    }
+
+    /// Runs for this many seconds; returns how many requests each Envoy admits in this time.
+    pub(super) fn admits_in(&mut self, seconds: u64) -> Vec<u64> {
+        let before: Vec<u64> = self.envoys.iter().map(|envoy| envoy.admitted).collect();
+        self.run(seconds);
+        self.envoys.iter().zip(before).map(|(envoy, before)| envoy.admitted - before).collect()
     }
 
     pub(super) fn is_within_the_bound(&self) -> bool {
