@@ -159,12 +159,20 @@ fn decided(
     assert_eq!(answer.statuses.len(), request.descriptors.len(), "one status for each descriptor");
     assert_ne!(answer.overall_code(), Code::Unknown, "which Envoy lets pass");
     let admitted = answer.overall_code() == Code::Ok;
-    let told = || request.descriptors.iter().zip(&answer.statuses);
-    // The service gives units back before it charges any.
-    let (back, others) = (told().filter(|(one, _)| one.is_negative_hits), told());
-    for (asked, status) in back.chain(others.filter(|(one, _)| !one.is_negative_hits)) {
+    let cost =
+        |one: &RateLimitDescriptor| one.hits_addend.unwrap_or(request.hits_addend.max(1).into());
+    // The service gives units back first, then answers questions, which have a cost of 0, and charges last. So a question
+    // is told what was left before the costs of its own request.
+    let step = |one: &RateLimitDescriptor| match (one.is_negative_hits, cost(one)) {
+        (true, _) => 0,
+        (false, 0) => 1,
+        (false, _) => 2,
+    };
+    let mut told: Vec<_> = request.descriptors.iter().zip(&answer.statuses).collect();
+    told.sort_by_key(|(asked, _)| step(asked));
+    for (asked, status) in told {
         let Some((client, most)) = counted(request, asked, status) else { continue };
-        let cost = asked.hits_addend.unwrap_or_else(|| u64::from(request.hits_addend.max(1)));
+        let cost = cost(asked);
         if asked.is_negative_hits {
             assert_eq!(status.code(), Code::Ok, "{client:?}: denied what was given back");
             let spent = spent.entry(client.clone()).or_default();
