@@ -364,7 +364,9 @@ mod tests {
             // Ten requests come after the sample of second 1, and none at any other time.
             if second == 1 {
                 answered(&requests, RequestOutcome::Allowed, 10);
-                ask(&maker, "a", 10);
+                // The rule counts the hits of one request, and not the request.
+                let descriptors = [Descriptor { hits: Some(10), ..Descriptor::new(&[("a", "x")]) }];
+                assert!(maker.check(&Request::new("d", &descriptors)).is_ok());
             }
         }
         let expected = [0.0, 0.0, 5.0, 10.0 / 3.0, 2.5, 2.0, 2.0, 0.0];

@@ -45,9 +45,16 @@ async fn j_json_is_envoys_protocol_with_or_without_a_socket_and_200_if_it_may_go
     assert_eq!((refused.0, &refused), (400, &offline.json(b"}")));
     // This request uses the names of the `.proto` file, a number for an enumeration, and a text for a number.
     let own = r#"{"domain":"basic","hits_addend":"2","descriptors":[{"entries":[{"key":"own"}],
-        "limit":{"requests_per_unit":5,"unit":6}}]}"#;
+        "limit":{"requests_per_unit":5,"unit":6}},{"entries":[{"key":"key2"}]},
+        {"entries":[{"key":"hourly"}],"limit":{"requests_per_unit":7,"unit":"HOUR"}}]}"#;
     let (status, answer) = world.http("POST", "/json", own).await;
-    assert_eq!((status, &parsed(&answer)["statuses"][0]["limitRemaining"]), (200, &json!(3)));
+    let statuses = &parsed(&answer)["statuses"];
+    assert_eq!((status, &statuses[0]["limitRemaining"]), (200, &json!(3)));
+    // A limit without a name is told without one.
+    for (n, requests, unit) in [(1, 20, "YEAR"), (2, 7, "HOUR")] {
+        let limit = json!({"requestsPerUnit": requests, "unit": unit});
+        assert_eq!(statuses[n]["currentLimit"], limit, "{answer}");
+    }
 }
 
 #[tokio::test]

@@ -57,9 +57,11 @@ async fn a_check_and_a_peek_tell_the_wait_and_give_no_token_and_envoy_is_denied(
     let world = world("a_check_tells_the_wait").await;
     let check = || world.post("/v1/check", of("queue", 1));
     assert_eq!(check().await.1["wait_ms"], Value::Null);
-    // Envoy cannot wait. Its denied requests take no place, so the next place is still the first.
-    let asked = request("shop", &[descriptor(&[("queue", "alice")])]);
-    assert_eq!(codes(&world.ask(asked).await), [(Code::OverLimit, 0)]);
+    // Envoy cannot wait. Its denied requests take no place, so the next place is still the first. A client that need
+    // not wait is admitted.
+    let asked = |client: &str| request("shop", &[descriptor(&[("queue", client)])]);
+    assert_eq!(codes(&world.ask(asked("alice")).await), [(Code::OverLimit, 0)]);
+    assert_eq!(codes(&world.ask(asked("bob")).await), [(Code::Ok, 0)]);
     let entries = json!([{"key": "queue", "value": "alice"}]);
     let body = json!({"domain": "shop", "descriptors": [{"entries": entries}]});
     assert_eq!(world.post("/json", body).await.0, 429);

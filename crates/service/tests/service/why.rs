@@ -92,6 +92,12 @@ descriptors:
         let global = Some(Global { on_error, ..Global::new(store) });
         let test = format!("without_the_store_{}", on_error.word());
         let world = serve_with(&test, rules, |options| Options { global, ..options }).await;
+        // Before any request the service is healthy, and says that its store does not answer, without the password.
+        let (status, told) = world.http("GET", "/healthcheck", "").await;
+        assert_eq!(status, 200);
+        let store = "degraded: redis://127.0.0.1:1/ has not answered since ";
+        assert!(told.starts_with(store) && told.ends_with("; rules decide by on_error"), "{told}");
+        assert_eq!(world.metric("tollgate_store_degraded").await.as_deref(), Some("1"));
         for (key, admitted) in [("none", none), ("local", local), ("allow", allow), ("deny", deny)]
         {
             for is_admitted in admitted {
@@ -113,11 +119,7 @@ descriptors:
         let told = json!({"key": "X-Tollgate-Reason", "value": "store_down_denied"});
         let headers = answer["responseHeadersToAdd"].as_array().expect("headers");
         assert_eq!((status, headers.last()), (429, Some(&told)));
-        // The service is healthy, and says that its store does not answer, without the password.
-        let (status, told) = world.http("GET", "/healthcheck", "").await;
-        assert_eq!(status, 200);
-        let store = "degraded: redis://127.0.0.1:1/ has not answered since ";
-        assert!(told.starts_with(store) && told.ends_with("; rules decide by on_error"), "{told}");
-        assert_eq!(world.metric("tollgate_store_degraded").await.as_deref(), Some("1"));
+        let connections = world.metric("tollgate_store_connections_total").await;
+        assert_eq!(connections.as_deref(), Some("0"));
     }
 }

@@ -195,8 +195,8 @@ async fn a_limit_that_comes_with_a_request_is_shared_by_all_nodes_and_none_admit
                     admitted += u64::from(is_ok(&mut clients[turn % 2], user, 1, Some(10)).await);
                 }
                 assert_eq!(admitted, 10, "{keys} {mode:?}");
-                // All limits that come with requests share one count. With `compat` denied units are counted, too, as
-                // they are for the limits of rules.
+                // A user has one count, whichever limit comes with the request. With `compat` denied units are counted,
+                // too, as they are for the limits of rules.
                 let more = is_ok(&mut clients[0], user, 2, Some(12)).await;
                 assert_eq!(more, !mode.compat, "{keys} {mode:?}");
                 assert!(!is_ok(&mut clients[1], user, 1, Some(12)).await);

@@ -135,6 +135,13 @@ async fn counts_are_those_of_envoyproxy_also_above_the_limit() {
     let (_, told) = world.http("GET", "/v1/peek?domain=shop&user=y", "").await;
     let told: Value = serde_json::from_str(&told).expect("JSON");
     assert_eq!(told["statuses"][0]["remaining"], json!(9), "{told}");
+    // What another writer counts in the key is spent here, too.
+    assert_eq!(server.run::<u64>(&["INCRBY", &key("shop_user_y_", YEAR_S), "8"]), 9);
+    for (status, count) in [((ok, 0), 10), ((over, 0), 11)] {
+        let asked = request("shop", &[descriptor(&[("user", "y")])]);
+        assert_eq!(codes(&world.ask(asked).await), [status]);
+        assert_eq!(server.run::<u64>(&["GET", &key("shop_user_y_", YEAR_S)]), count);
+    }
     let body = json!({"domain": "shop", "descriptors": [{"user": "y"}]}).to_string();
     assert_eq!(world.admin("POST", "/v1/reset", &body).await.0, 200);
     assert!(!server.run::<bool>(&["EXISTS", &key("shop_user_y_", YEAR_S)]));

@@ -14,7 +14,7 @@ use crate::server::{Server, free_port};
 use crate::{one_of_two, serve_two};
 use serde_json::json;
 use tokio::task::block_in_place;
-use tollgate_service::Global;
+use tollgate_service::{Global, Options};
 
 /// The windows are so long that no unit comes back while a test runs.
 fn rules(domain: &str) -> String {
@@ -112,7 +112,7 @@ const BY_SHARE: &str = "tollgate_store_decisions_total{by=\"share\",outcome=\"al
 
 /// The server accepts only TLS, and requires client certificates.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn over_tls_two_services_share_their_limits() {
+async fn over_tls_services_share_their_limits_and_one_that_is_not_trusted_has_its_share_alone() {
     let authority = Authority::new();
     let ((path, of_server), (_, of_client)) = (files("over_tls_server"), files("over_tls_client"));
     authority.issue().write(&of_server);
@@ -135,7 +135,26 @@ async fn over_tls_two_services_share_their_limits() {
         key: Some(of_client.key),
         ..one_of_two(format!("rediss://localhost:{port}/"))
     };
-    Pair::serve("over_tls", "shop", global).await.share_their_limits(["x", "y"]).await;
+    let pair = Pair::serve("over_tls", "shop", global.clone()).await;
+    pair.share_their_limits(["x", "y"]).await;
+    // The server does not trust the certificate of this service.
+    let (_, of_stranger) = files("over_tls_stranger");
+    Authority::new().issue().write(&of_stranger);
+    let global = Some(Global {
+        certificate: Some(of_stranger.certificate),
+        key: Some(of_stranger.key),
+        ..global
+    });
+    let more = |options| Options { global, ..options };
+    let world = crate::common::serve_with("over_tls_refused", &rules("shop"), more).await;
+    let mut admitted = 0;
+    for _ in 0..30 {
+        admitted += u64::from(world.check("shop", &json!([{"exact": "z"}]), 1).await.0);
+    }
+    // This node is one of two, so its share is half of 20.
+    assert_eq!(admitted, 10);
+    assert_eq!(world.metric("tollgate_store_degraded").await.as_deref(), Some("1"));
+    assert_eq!(world.metric("tollgate_store_connections_total").await.as_deref(), Some("0"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

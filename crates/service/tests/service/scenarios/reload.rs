@@ -109,6 +109,9 @@ async fn i_a_file_that_is_half_written_or_written_anew_gives_no_client_anything_
     assert_eq!(world.metric("tollgate_config_kept_domains").await.as_deref(), Some("1"));
     let (_, config) = world.admin("GET", "/rlconfig", "").await;
     assert!(config.ends_with("kept: reload: there are no rules any more\n"), "{config}");
+    // A file with only the domain is written.
+    load(&mut world, "basic.yaml", "domain: reload\n").await;
+    assert_eq!(asks(&world, "reload", "one_per_minute").await, spent);
     load(&mut world, "basic.yaml", RELOAD).await;
     assert_eq!(asks(&world, "reload", "one_per_minute").await, spent);
     assert_eq!(asks(&world, "reload", "key1").await, (Code::Ok, 46, true));
