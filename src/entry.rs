@@ -325,8 +325,8 @@ impl<'a> Entry<'a> {
     ///
     /// * A permit gives units back ([`refund`](Entry::refund)) only while its key still belongs to the quota of the
     ///   charge. Since the charge, the key must not have moved to a faster quota, and must not have moved to another
-    ///   quota while its debt was above the burst of either quota. Such moves are recorded for groups of keys, so the
-    ///   same must be true for all keys in the group of this key, which is a thousandth of all keys.
+    ///   quota while its debt was above the burst of either quota. Such moves are recorded once per group of keys, so
+    ///   no other key of the same group may have moved in this way, either. A group is about a thousandth of all keys.
     /// * A [reservation](Entry::reserve) keeps its turn. If a request of the key then comes under a faster quota, the
     ///   reserved units come back before that turn. The reservation may then be used at its turn in addition to these
     ///   units.

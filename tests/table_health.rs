@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::common::{on, policy, seeded_table as table};
 use tollgate::{DenialReason, KeyedLimiter, ManualClock, Quota, Timestamp, WhenFull};
 
-/// 600,000 keys come once each, so that `live` keys are live at a time, in a table for 50,000 keys. Returns how many
-/// keys are denied.
+/// 600,000 keys come to a table for 50,000 keys, once each, and at such a pace that `live` of them are live at a time.
+/// Returns how many are denied.
 fn denied_under_churn(live: u64) -> u64 {
     let table = table("gcra 1/m burst 1", 50_000).when_full(WhenFull::Deny).unwrap();
     // Each key lives for a minute, so keys come at `live` per minute.

@@ -43,11 +43,11 @@
 //! | 0 to N - 1 | the algorithm's | the algorithm's |
 //! | N: *penalised* | the end, in whole units of the algorithm | the rest of the end, in quanta of that unit |
 //!
-//! The number of denials determines how the rest of the word is read. Only the N-th denial writes N, and this denial
-//! begins the penalty. All other writes in this file write less than N: an admission writes 0, and an earlier denial
-//! adds 1 to the number that it found. The layout of the word ([`crate::word::Fields`], `keyed/memory/layout.rs`) has
-//! room for both readings. The field of the counts is wide enough for both, and the time can represent the end of a
-//! penalty.
+//! The number of denials determines how the rest of the word is read. The N-th denial writes N, which begins the
+//! penalty, and a denial that extends the penalty keeps N. All other writes in this file write less than N: an
+//! admission writes 0, and an earlier denial adds 1 to the number that it found. The layout of the word
+//! ([`crate::word::Fields`], `keyed/memory/layout.rs`) has room for both readings. The field of the counts is wide
+//! enough for both, and the time can represent the end of a penalty.
 //!
 //! # The end
 //! At the end of a penalty the word becomes like a word that was never used. The end is rounded up to whole ticks or

@@ -95,8 +95,8 @@ pub(super) fn read_rate(
     }
 }
 
-/// A fractional count is refused. It cannot become one unit in several windows, because a policy of the calendar has
-/// single weeks, months or years.
+/// A fractional count is refused: half a unit in a month would be one unit in two months, and no window of the calendar
+/// has two months.
 fn of_calendar(unit: CalendarUnit, word: &str, count: Decimal) -> Result<RateText, PolicyError> {
     let count = count.whole().ok_or_else(|| not_whole("count", word))?;
     Ok(RateText::Calendar(unit, count))

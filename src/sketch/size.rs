@@ -25,8 +25,8 @@
 //! rows, but the minimum is flat. Rows with `w = 4n`, in which 1 key in 4 shares a live cell, need 6 % more memory, but
 //! 28 % fewer rows. Each row costs a cache line and a compare-and-swap. So the least d with `4^d >= m` is used.
 //!
-//! The bound assumes that the load is steady. If n is a mean over quiet and busy hours, the bound holds for neither of
-//! them. So use the n of the busy hours.
+//! The bound assumes that the load is steady. If n is a mean over quiet and busy hours, the bound may fail in the busy
+//! hours. So use the n of the busy hours.
 
 use super::place::ROWS_MAX;
 use crate::error::BuildError;

@@ -242,7 +242,7 @@ fn direct_by_policy(name: &str, expect: Expect, options: &PeersOptions, report: 
         }
     }
     for threads in [1, 2] {
-        // This is at most what the policy of a window admits.
+        // All threads together make at most `ROOM` decisions, which a window still admits.
         let decisions = (10 * options.decisions()).min(kinds::ROOM / threads);
         let streams = vec![vec![(); decisions]; threads];
         add(name, &entrants, &streams, expect, options, report);

@@ -1,5 +1,5 @@
-//! The file of settings and the variables of `tollgate serve`: each flag has both, and an error names the place of a
-//! bad value.
+//! The settings file and the environment variables of `tollgate serve`: each flag that takes a value can also be set in
+//! the file and by a variable, and an error names the place of a bad value.
 
 use std::process::Command;
 

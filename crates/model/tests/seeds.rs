@@ -16,7 +16,8 @@ fn every_seed_of_every_target_is_answered_as_expected() {
     }
 }
 
-/// Errors in the expectation of a target. Some seed of it must notice the error, with this message.
+/// Errors that are planted in what a target expects. At least one seed of the target must notice the error, with this
+/// message.
 const ERRORS: [(&str, Plant, &str); 29] = [
     ("gcra_oracle", Plant::Limit, "told remaining"),
     ("gcra_oracle", Plant::Answer, "before which it is admitted"),

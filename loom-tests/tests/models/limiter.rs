@@ -34,7 +34,8 @@ pub(crate) fn gcra_algorithm(burst: u64) -> Algorithm {
     Algorithm::Gcra { count: 1, period_ns: 1_000_000_000, burst, tick: None }
 }
 
-/// Races the lists for a fresh limiter that has answered `setup`.
+/// Makes a limiter, asks it `setup`, and then runs each of the lists in its own thread. Asserts that the reference
+/// model explains the answers.
 fn races(burst: u64, setup: &[RaceRequest], lists: Vec<Vec<RaceRequest>>) {
     let (limiter, algorithm) = gcra(burst);
     let last_ms = lists.iter().flatten().map(|ask| ask.now_ms).max().unwrap_or(0);

@@ -84,7 +84,7 @@ trait Terms {
     /// The state of the word as of its shard's floor. Every word can be read as of that instant.
     fn at_floor(&self, found: &FoundWord) -> Held;
 
-    /// A word with these own bits, and with this state as of an instant.
+    /// A live word whose own bits are `own`, and whose state at the instant `at_ns` is `held`.
     #[inline(always)]
     fn live(&self, own: OwnBits, held: Held, at_ns: u64) -> TableWord {
         let ruled = self.layout().ruled();

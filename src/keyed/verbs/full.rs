@@ -49,7 +49,8 @@ pub enum WhenFull {
     /// refused wrongly as long as there are cells.
     Spill,
     /// The key is denied until a cell is free ([`DenialReason::TableFull`](crate::DenialReason::TableFull)). This is
-    /// the default for windows that open with the first request (`from-first`), whose bound a sketch cannot keep.
+    /// the default for policies whose bound a sketch cannot keep: windows that open with the first request
+    /// (`from-first`), sliding logs, and policies with `soft`, `count-denied` or `penalty`.
     Deny,
 }
 

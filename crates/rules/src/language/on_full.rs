@@ -8,8 +8,9 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnFull {
     /// Decide by the table's spill. It never admits more than the limit, but may admit less, because clients share
-    /// counts there ([`tollgate::WhenFull::Spill`]). Windows that open with the first request (`fixed-window
-    /// from-first`) have no spill, so under them the client is denied.
+    /// counts there ([`tollgate::WhenFull::Spill`]). The client is denied if the rule's limits can have no spill:
+    /// windows that open with the first request (`fixed-window from-first`), a `sliding-log`, and limits that are
+    /// soft, count denials or penalise (`mode: soft`, `count_rejected`, `penalty`).
     #[default]
     Spill,
     /// Deny the client until there is a cell for it.
