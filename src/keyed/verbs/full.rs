@@ -41,9 +41,9 @@ pub enum WhenFull {
     ///
     /// Suppose that a flood of keys comes at one moment, each key once. The cells have room for 1.4 times as many keys
     /// as the capacity, and the spill for about `0.1 * burst` times as many in addition. With a burst of 100, no key is
-    /// refused even if nine times the capacity comes. With a burst of 20, 1 key in 50 is refused at three times the
-    /// capacity, and every key at six times, until the admitted units have drained. If there are several
-    /// [tiers](crate::KeyedBuilder::tier), each has an equal part of the spill.
+    /// refused even if nine times the capacity comes. With a burst of 20, 1 key in 50 is refused when three times the
+    /// capacity has come, and every further key when six times has come, until the admitted units have drained. If there
+    /// are several [tiers](crate::KeyedBuilder::tier), each has an equal part of the spill.
     ///
     /// If you expect such floods, build the table larger: a key's cell takes 8 bytes, whatever its quota, and no key is
     /// refused wrongly as long as there are cells.
