@@ -136,8 +136,8 @@ impl Kernel {
         // `held` may be measured from an instant before `now_ns` (see [`Found`]). Only the window in force at `now_ns`
         // gives units back, and the word's own window may be over by then.
         let seen = held.seen_later(self.passed(at_ns, now_ns));
-        // The window in force is the window that a charge of one unit would raise. (A charge of 0 units begins no
-        // `from-first` window.) Only the time of the result is used. Its count is at most 1, which fits in any ring.
+        // The window in force is the window in which a charge of one unit would be counted. (A charge of 0 units begins
+        // no `from-first` window.) Only the time of the result is used. Its count is at most 1, which fits in any ring.
         let current = self.charge_up_to(seen, self.moment(now_ns), 1, 1);
         let is_over = self.time(current, now_ns) != self.time(seen, now_ns);
         if is_over { (held, 0) } else { self.uncounted(held, units) }

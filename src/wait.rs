@@ -155,8 +155,8 @@ impl WaitBudget {
         Wait { max: self.left, ..self.wait }
     }
 
-    /// The time to sleep for an instant that is `until` ahead, including the jitter; `None` if this is longer than the
-    /// part of the wait that is left.
+    /// The time to sleep for an instant that is `until` ahead, including the jitter; `None` if the time without the
+    /// jitter is longer than the part of the wait that is left.
     pub fn pause(&mut self, until: Duration) -> Option<Duration> {
         // A pause is never zero, since a caller that tries again without a pause would keep its thread busy.
         let pause = until.max(self.pause.saturating_mul(2)).max(Duration::from_nanos(1));

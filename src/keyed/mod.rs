@@ -12,7 +12,7 @@
 //! | 3 | At every moment at most one live cell carries a key. Needs 1 and 2. | `insert/install.rs` | `NoVerify`, `NoFence`, `VerifyIgnoresLive`, `VerifyIgnoresLower`, `VerifyIgnoresHigher` |
 //! | 4 | A key that has no word in any of its shards was idle at the floors of these shards. | `floors/floor.rs` | `PublishWithoutSweep`, `SweepSparesClaims`, `JumpOverLiveWords`, `ForgetByOwnClock` |
 //! | 5 | A word is read against a floor that is no older than the floor under which it was written. No floor is published past a word that is being opened. | `memory/shard.rs`, `memory/shard/claim.rs` | `RelaxedWords`, `HeaderOnlyBeforeWords`, `FloorReadUnmarked` |
-//! | 6 | The times that a word may hold span at most 5 epochs, plus the furthest that a charge may reach ahead. So the low bits of a time name one instant. Needs 4 and 5. | `memory/layout.rs` | `DecodeAgainstNow`, `SweepWithStaleHeader` |
+//! | 6 | The times that a word may hold span at most 5 epochs, plus the furthest that a charge, or the end of a penalty, may reach ahead. So the low bits of a time name one instant. Needs 4 and 5. | `memory/layout.rs` | `DecodeAgainstNow`, `SweepWithStaleHeader` |
 //! | 7 | A new key starts at or after the latest floor of all its shards. Needs 4. | `floors/base.rs` | `FloorLeftOutOfBase`, `OneFloorLeftOut`, `FloorsBeforeClaim` |
 //! | 8 | A key that gets a cell still owes there what it was charged in the spill. Needs 3. | `insert/spill.rs` | `SpillUnscanned`, `SpillIgnoresClaims`, `EstimateBeforeClaim`, `SpillUnmarked` |
 //! | 9 | The numbers of a quota, such as its rate, do not change while a word carries the quota's index. | `quotas/book.rs` | `QuotaWrittenInPlace`, `QuotaReadTorn` |
@@ -184,7 +184,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     #[inline(always)]
     pub(crate) fn place(&self, key: &K) -> Place<'_> {
         let Table { memory, division, .. } = &self.table;
-        // `find` computes the tag while this line is fetched.
+        // `find` prefetches this line, and computes the tag while the line is fetched.
         let line = |index| memory.shard(index);
         self.place_of(self.hasher.find(key, memory.len(), division.words_per_tag, line))
     }

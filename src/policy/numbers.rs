@@ -18,7 +18,7 @@ const CALENDAR: u64 = 7;
 /// The position of the debt, above the bits of the algorithm and of its segments or unit.
 const DEBT_SHIFT: u32 = 16;
 
-/// How many numbers describe a policy.
+/// The count of the numbers that describe a policy.
 pub(crate) const NUMBERS: usize = 10;
 
 impl Policy {

@@ -36,7 +36,7 @@ use crate::keyed::quotas::book::saved::{read_book, words_of as words_of_book};
 use crate::keyed::table::{Cells, OneQuota, Table};
 use crate::keyed::verbs::build::DESIGN_LOAD;
 
-/// What a file must contain to be accepted: the policies and the division of words.
+/// The policies and the division of words that a file must contain. Other files are refused.
 pub(in crate::keyed) struct Expected {
     pub(in crate::keyed) shared: Option<Shared>,
     /// The policy of the first tier.
@@ -45,7 +45,7 @@ pub(in crate::keyed) struct Expected {
     pub(in crate::keyed) quotas: Vec<(Policy, Layout)>,
 }
 
-/// What a file must contain to be accepted for a limiter with one policy, which never changes.
+/// Returns the contents that a file must have for a limiter with one policy, which never changes.
 pub(in crate::keyed) fn expected_of_one(
     policy: Policy,
     preamble: &Preamble,

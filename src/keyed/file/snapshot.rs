@@ -37,8 +37,8 @@
 //! vacant. The install counter is written, although only claims need nonces. So a table at rest is written bit for bit.
 //!
 //! So a restored table is in a state that a table can reach. By the first section, the floor of each shard dates its
-//! words. By the second, a charge is either in its key's word or had drained by the floor at which the key would start
-//! again. By the third, a key has at most one live cell. All other invariants hold as in every table.
+//! words. By the second, a charge is either in its key's word or had drained by the floor at or above which the key
+//! would start again. By the third, a key has at most one live cell. All other invariants hold as in every table.
 
 use std::hash::{BuildHasher, Hash};
 use std::io::Write;

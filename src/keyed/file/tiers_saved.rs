@@ -19,8 +19,7 @@ use crate::keyed::quotas::book::saved::form_of;
 use crate::keyed::verbs::tiers::Tiers;
 
 impl Tiers {
-    /// What the file must contain to be accepted for these tiers: the division of words that they share, and the layout
-    /// of each.
+    /// Returns the division of words that the tiers of an accepted file share, and the layout of each tier.
     pub(in crate::keyed) fn shared_of(
         &self,
         preamble: &Preamble,

@@ -6,8 +6,8 @@
 //! 1. *Close*: the header is marked as closing, so that a request of the key notices. The entry still belongs to its
 //!    key: a search for the key finds it, and a request of the key opens it again.
 //! 2. *Look*, after a fence: if a slot is not free yet, the entry is opened again.
-//! 3. *Vacate*: the shard's floor is raised to the instant from which everything in the entry is free, and then the
-//!    header is vacated.
+//! 3. *Vacate*: the shard's floor is raised at least to the instant from which everything in the entry is free, and
+//!    then the header is vacated.
 //!
 //! No unit is lost. A request of the key writes `until` and then its unit, passes a fence, and looks at the header. If
 //! the header has changed since the request began, the request takes the unit back and begins anew. If the header has

@@ -4,10 +4,10 @@
 //!
 //! * Claims are distinguished by the generation in each header, not by a counter in each shard.
 //! * A key's log is opened empty, and the request is then decided in it as in any other log.
-//! * A key's log begins at the later floor of its two shards. Before an entry is vacated, its shard's floor is
-//!   raised at least to the instant from which everything in the entry is free. The floors are read after the claim is verified. If
-//!   this key was forgotten in an entry, the scan has seen that entry without the key, so this thread also sees the
-//!   floor that was raised before.
+//! * A key's log begins at the later floor of its two shards. Before an entry is vacated, its shard's floor is raised
+//!   at least to the instant from which everything in the entry is free. The floors are read after the claim is
+//!   verified. If this key was forgotten in an entry, the scan has seen that entry without the key, so this thread
+//!   also sees the floor that was raised before.
 //!
 //! A claim is given back by its own thread, or vacated by another thread that installs the same key. A thread that
 //! stalls with a claim holds one entry until it goes on.

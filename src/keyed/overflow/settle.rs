@@ -68,9 +68,9 @@ impl Spill {
         }
     }
 
-    /// Brings a cell over to the quota in force, and returns that quota. After this thread has brought it over, the loop
-    /// reads the cell once more. Any other repetition means that another thread has charged the cell, has brought it
-    /// over, or is changing the quota.
+    /// Brings a cell over to the quota in force, and returns that quota. After this thread has brought it over, the
+    /// loop reads the cell once more. Any other repetition means that another thread has charged the cell, has brought
+    /// it over, or is changing the quota.
     fn settle_cell(&self, book: &Book, place: usize) -> Lane {
         loop {
             // The word has the index of its quota, so the numbers are read after the word, as in `price`.

@@ -184,8 +184,8 @@ impl Spill {
         marks.chain(self.cells.words().map(Word::to_bits))
     }
 
-    /// Takes over the words of a snapshot, in their order. Returns the first word that belongs to no quota of its tier,
-    /// with its position in the snapshot.
+    /// Takes over the spill's words of a snapshot, in their order. Returns the first word that belongs to no quota of
+    /// its tier, with its index among these words, marks included.
     pub(in crate::keyed) fn fill<E>(
         &mut self,
         book: Option<&Book>,
@@ -270,14 +270,14 @@ impl Spill {
         lens.surplus(&self.cells, places, Timestamp::from_nanos(at_ns), former)
     }
 
-    /// Decides a request, and charges its cost if it is admitted and is a charge. Returns `None` if one of the key's
-    /// cells is counted in another quota.
+    /// Decides a request, and charges its cost if the request is admitted and asks to be charged. Returns `None` if one
+    /// of the key's cells is counted in another quota.
     pub(in crate::keyed) fn decide(&self, lens: &Lens, asked: Asked<'_>) -> Option<SpillTold> {
         let Asked { places, at_ns, ask, .. } = asked;
         let (kernel, at) = (&lens.kernel, Timestamp::from_nanos(at_ns));
         let late = points::lateness(kernel.lateness(ask.now_ns, at_ns));
         // The first look writes nothing. It is enough for a request that does not charge, and for most denials. A
-        // charge is decided again, by what the cells then contain.
+        // request that charges is decided again, by what the cells then contain, unless it may go into debt.
         let held = self.estimate(lens, places, at_ns)?;
         let verb = match ask.verb {
             // A sketch promises no place in the future, so a reservation is admitted only if it can be used at once.

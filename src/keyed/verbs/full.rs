@@ -7,8 +7,8 @@ use crate::keyed::KeyedLimiter;
 use crate::keyed::overflow::store::{Spill, can_spill};
 use crate::keyed::table::{Cells, Table};
 
-/// What a [`KeyedLimiter`] does with a new key when all cells that the key may use belong to keys that are not idle.
-/// Keys that have a cell keep it, whatever is chosen.
+/// Chooses what a [`KeyedLimiter`] does with a new key when all cells that the key may use belong to keys that are not
+/// idle. Keys that have a cell keep it, whatever is chosen.
 ///
 /// ```
 /// use tollgate::{WhenFull, KeyedLimiter, ManualClock, Quota};
