@@ -32,9 +32,9 @@ const PAUSE: Duration = Duration::from_millis(2);
 pub const DEADLINE: Duration = Duration::from_millis(30);
 /// The time by which an answer may be later than the deadline, in addition to the delay of a thread that only sleeps.
 const LATE: Duration = Duration::from_millis(400);
-/// The time within which all nodes must have recovered. Recovering takes a backoff of at most a second, plus the
-/// attempts to connect.
-pub const RECOVERY: Duration = Duration::from_secs(10);
+/// A test gives up if a node has not recovered by then. Recovering takes a backoff of at most a second, as the unit tests
+/// show, and the attempts to connect. A busy machine may miss their deadlines for a long time.
+pub const RECOVERY: Duration = Duration::from_secs(60);
 
 /// The faults of the store in one run of the tests, and how often each fault happens unless `TOLLGATE_CYCLES` says
 /// otherwise. A killed server comes back empty, and a read-only server is promoted again.

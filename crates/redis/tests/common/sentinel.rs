@@ -6,16 +6,18 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use tokio::task::block_in_place;
+
 use super::server::{Server, free_port};
 
 /// The name of the master.
 pub const NAME: &str = "main";
 /// The longest time of a failover on a busy machine. A sentinel that was held up for two seconds does nothing for half
 /// a minute.
-pub const LONGEST_FAILOVER: Duration = Duration::from_secs(90);
-/// A server that has not answered for this many milliseconds counts as down. The first value is in force until a test
-/// kills a server, and the second after that. The first is longer than any machine stalls, so only a killed server is
-/// ever replaced.
+const LONGEST_FAILOVER: Duration = Duration::from_secs(90);
+/// A server that has not answered for this many milliseconds counts as down. The second value is in force from the
+/// moment at which a test kills the master until another master is named, and the first at all other times. The first is
+/// longer than any machine stalls, so only a killed server is ever replaced.
 const DOWN_AFTER: [&str; 2] = ["60000", "1000"];
 /// The passwords of the servers and of the sentinel, in tests with passwords.
 pub const PASSWORDS: [&str; 2] = ["served", "watched"];
@@ -103,6 +105,17 @@ impl Sentinel {
     pub fn kill(&mut self, server: usize) {
         self.servers[server].kill();
         self.set_down_after(DOWN_AFTER[1]);
+    }
+
+    /// Waits until the sentinel names this server as the master. From then on no failover begins, so a new master that
+    /// stalls stays the master.
+    pub async fn replaced_by(&self, server: usize) {
+        let start = Instant::now();
+        while block_in_place(|| self.master_port()) != self.servers[server].port {
+            assert!(start.elapsed() < LONGEST_FAILOVER, "no failover");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        block_in_place(|| self.set_down_after(DOWN_AFTER[0]));
     }
 
     fn set_down_after(&self, milliseconds: &str) {
