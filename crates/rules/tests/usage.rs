@@ -112,6 +112,24 @@ fn a_question_is_over_a_limit_that_is_used_up_and_under_compat_one_that_is_excee
 }
 
 #[test]
+fn a_question_counts_of_its_own_request_only_used_costs_before_it_and_under_compat_all() {
+    for compat in [false, true] {
+        let world = World::with(RULES, compat_is(compat));
+        let left = |key, costs: [u64; 2]| {
+            let answer = ask(&world, &costs.map(|cost| (key, cost)));
+            assert!(answer.is_allowed());
+            [0, 1].map(|place| answer.statuses()[place].remaining)
+        };
+        // Costs that were used are charged in the order of the request, and questions are answered in between.
+        assert_eq!(left("window", [300, 0]), [700, 700]);
+        assert_eq!(left("window", [0, 300]), [700, 400]);
+        // Other costs are charged together, after all questions; under `compat`, in the order of the request, too.
+        assert_eq!(left("plain", [300, 0]), [700, if compat { 700 } else { 1_000 }]);
+        assert_eq!(left("plain", [0, 300]), [700, 400]);
+    }
+}
+
+#[test]
 fn what_else_is_asked_by_a_cost_of_0_is_as_ever() {
     let world = World::new(RULES);
     assert!(ask(&world, &[("plain", 1_000)]).is_allowed());

@@ -161,8 +161,9 @@ fn decided(
     let admitted = answer.overall_code() == Code::Ok;
     let cost =
         |one: &RateLimitDescriptor| one.hits_addend.unwrap_or(request.hits_addend.max(1).into());
-    // The service gives units back first, then answers questions, which have a cost of 0, and charges last. So a question
-    // is told what was left before the costs of its own request.
+    // The service gives units back first, then answers questions, which have a cost of 0, and charges last. So a
+    // question is told what was left before the costs of its own request. (A rule with `usage: true` charges in
+    // between; there is none here.)
     let step = |one: &RateLimitDescriptor| match (one.is_negative_hits, cost(one)) {
         (true, _) => 0,
         (false, 0) => 1,

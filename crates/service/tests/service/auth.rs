@@ -123,7 +123,7 @@ async fn an_answer_has_the_headers_of_a_check_and_the_status_that_the_proxy_want
 /// denied.
 type Clients<'a> = &'a [(&'a str, &'a [&'a str])];
 
-/// What `crates/http` makes of the headers of proxies is tested there.
+/// The tests of `crates/http` show how each header of a proxy is read.
 #[tokio::test]
 async fn an_address_is_believed_from_trusted_proxies_and_from_no_client() {
     const PROXY: &str = "127.0.0.1";

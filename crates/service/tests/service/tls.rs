@@ -55,7 +55,8 @@ async fn health(stream: &mut (impl AsyncReadExt + AsyncWriteExt + Unpin)) -> Str
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// Whether a client that trusts this authority is answered over gRPC, and over HTTP.
+/// Sends a request over gRPC and one over HTTP, as a client that trusts this authority. Returns for each whether it is
+/// answered.
 async fn answers(world: &World, authority: &Authority, client: Option<&Issued>) -> [bool; 2] {
     // With TLS 1.3 the handshake of a client without the right certificate succeeds, and the client learns of the
     // refusal only afterwards.

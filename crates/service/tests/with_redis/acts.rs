@@ -235,8 +235,8 @@ async fn over_redis_what_was_used_is_charged_in_full_and_comes_back_as_far_as_it
         // A window cannot go into debt.
         assert_eq!(ask_all("lent_window", &[(1_200, false)]).await, (Code::Ok, vec![0]));
         assert_eq!(ask_all("lent_window", &[(50, true)]).await, (Code::Ok, vec![50]));
-        // What a request gives back comes first. The statuses are in the order of the request. Each status has the
-        // units that were left when its descriptor was decided.
+        // A request gives units back before it is charged. The statuses are in the order of the request. Each status
+        // has the units that were left when its descriptor was decided.
         assert_eq!(ask_all("fixed", &[(10, false)]).await, (Code::Ok, vec![0]));
         let both = ask_all("fixed", &[(1, false), (5, true)]).await;
         assert_eq!(both, (Code::Ok, vec![4, 5]), "{compat}");

@@ -135,7 +135,7 @@ async fn counts_are_those_of_envoyproxy_also_above_the_limit() {
     let (_, told) = world.http("GET", "/v1/peek?domain=shop&user=y", "").await;
     let told: Value = serde_json::from_str(&told).expect("JSON");
     assert_eq!(told["statuses"][0]["remaining"], json!(9), "{told}");
-    // What another writer counts in the key is spent here, too.
+    // Units that another writer counts in the key are spent here, too.
     assert_eq!(server.run::<u64>(&["INCRBY", &key("shop_user_y_", YEAR_S), "8"]), 9);
     for (status, count) in [((ok, 0), 10), ((over, 0), 11)] {
         let asked = request("shop", &[descriptor(&[("user", "y")])]);

@@ -44,7 +44,7 @@ async fn check(world: &World, descriptors: Value, cost: u64) -> (bool, Value) {
     world.check("shop", &descriptors, cost).await
 }
 
-/// Whether these units of one client are admitted.
+/// Asks for these units of one client, and returns whether they are admitted.
 async fn passes(world: &World, rule: &str, client: &str, cost: u64) -> bool {
     check(world, json!([{rule: client}]), cost).await.0
 }
