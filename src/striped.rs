@@ -29,17 +29,18 @@ use crate::word::Word;
 /// # What it guarantees
 /// * All stripes together keep the bound of the policy. Under GCRA they admit at most `burst + floor(rate * W)` units,
 ///   plus n ticks, in any interval of length W.
-/// * A denial means that each stripe had fewer units left than the cost at the moment when it decided.
+/// * A denial means that each stripe had fewer units left than the cost at the moment when it decided, or that the cost
+///   is above the [largest cost](StripedLimiter::largest_cost).
 ///
 /// # What it gives up
 /// * The refill of a stripe that is already full is lost, even if another stripe is empty. So all stripes together may
 ///   have fewer units left than a single bucket would have.
-/// * A cost is charged to one stripe, so the largest cost that ever fits is the burst divided by n, rounded down
-///   ([`largest_cost`](StripedLimiter::largest_cost)).
+/// * A cost is charged to one stripe, so the largest cost that ever fits is the burst divided by n, rounded down, and
+///   under a soft policy the soft share of that besides ([`largest_cost`](StripedLimiter::largest_cost)).
 /// * [`limit`](Decision::limit), [`remaining`](Decision::remaining) and [`reset_after`](Decision::reset_after) describe
 ///   one stripe: after an admission the stripe that was charged, and after a denial the stripe that can admit the
-///   request first. Under a soft limit, a permit is marked as over the limit if its stripe's share of the named limit
-///   would have denied it.
+///   request first, or under a window the stripe of the thread. Under a soft limit, a permit is marked as over the
+///   limit if its stripe's share of the named limit would have denied it.
 /// * With `from-first`, the window of each stripe opens with the first request that is charged to this stripe.
 ///
 /// ```
@@ -51,7 +52,7 @@ use crate::word::Word;
 pub struct StripedLimiter {
     policy: Policy,
     stripes: Box<[CachePadded<Cell>]>,
-    /// The policy of the first `larger` stripes, whose burst is one unit larger than that of the others.
+    /// The arithmetic of the first `larger` stripes, whose burst is one unit larger than that of the others.
     large: Meter,
     small: Meter,
     larger: usize,
@@ -154,14 +155,16 @@ impl StripedBuilder {
         let meter = |burst| StripedLimiter::share(policy, count, burst).and_then(Meter::new);
         // The first `extra` stripes have one unit more than the others, so that all shares sum to the burst.
         let (small, extra) = (burst / count, burst % count);
+        let smaller = meter(small)?;
         Ok(StripedLimiter {
             policy,
             stripes: (0..stripes).map(|_| CachePadded::new(Cell::new(Word::UNUSED))).collect(),
             large: meter(small + u64::from(extra > 0))?,
-            small: meter(small)?,
+            small: smaller,
             larger: usize::try_from(extra).unwrap_or(stripes),
-            // This is the share of the smaller stripes, so that every accepted cost can fit in every stripe.
-            largest_cost: small,
+            // The smaller stripes' limit, which is their share of the burst or, under a soft policy, that share
+            // softened. So every accepted cost can fit in every stripe.
+            largest_cost: smaller.kernel.limit(),
             inverse: (u64::MAX / count).wrapping_add(1),
             clock,
         })
@@ -174,9 +177,9 @@ impl StripedLimiter {
     /// [`builder`](StripedLimiter::builder).
     ///
     /// # Errors
-    /// Returns an error if the policy is a sliding log, if it counts denials (`count-denied` or `penalty`), or if it is
-    /// GCRA and the period of its quota, multiplied by the number of stripes, is out of range. Denials must be counted
-    /// for the whole limit, but a stripe sees only a part of them.
+    /// Returns an error if the policy is a sliding log, if it has any option at its limit but `soft`, if its soft share
+    /// is less than a unit in a stripe, or if it is GCRA and the period of its quota, multiplied by the number of
+    /// stripes, is out of range. A stripe sees only a part of all denials, so it cannot count them.
     ///
     /// ```
     /// use tollgate::{Policy, StripedLimiter};
@@ -261,7 +264,7 @@ impl StripedLimiter {
         self.stripes.len()
     }
 
-    /// The largest cost that ever fits: one stripe's share of the burst.
+    /// The largest cost that ever fits: one stripe's share of the burst, to which a soft policy adds its soft share.
     ///
     /// ```
     /// use tollgate::{ManualClock, Quota, StripedLimiter};
@@ -305,10 +308,10 @@ impl StripedLimiter {
         self.decide(cost, None, true)
     }
 
-    /// Decides with the thread's own stripe first. Only if that stripe denies, which is rare, the other stripes decide.
+    /// Decides with the thread's own stripe first. The other stripes decide only if that stripe denies, which is rare.
     #[inline(always)]
     fn visit(&self, cost: u64, charge: bool, mut ask: impl FnMut(usize) -> Decision) -> Decision {
-        // The smaller stripes can never admit such a cost.
+        // The cost is above the limit of the smaller stripes.
         if cost > self.largest_cost {
             return self.never(cost);
         }
@@ -348,7 +351,7 @@ impl StripedLimiter {
     }
 
     /// Lets the other stripes decide one after the other, all at the same `now`, until one admits the request. If all
-    /// deny, the denial with the shortest wait is the answer.
+    /// deny, the answer is the denial with the shortest wait, or under a window the denial of the thread's own stripe.
     fn ask_others(
         &self,
         own: usize,
@@ -361,7 +364,8 @@ impl StripedLimiter {
             }
             let other = (own + turn) % self.stripes.len();
             let decision = ask(other);
-            // The first admission ends the search. Of several denials, the denial with the shortest wait is kept.
+            // The first admission ends the search. A denial replaces the answer if its wait is shorter; under windows
+            // `shortage` is always 0.
             if decision.is_allowed() || decision.shortage() < answer.shortage() {
                 answer = decision;
             }
@@ -376,15 +380,15 @@ impl StripedLimiter {
         let decision = self.visit(cost, true, |stripe| {
             let (cell, meter) = self.stripe(stripe);
             let (decision, seen) = cell.check_traced(meter, now, cost);
-            // Each stripe that decides overwrites these two values. After a denial the next stripe decides.
+            // Each stripe that decides overwrites these two values.
             (asked, words) = (stripe, seen);
             decision
         });
         (decision, asked, words)
     }
 
-    /// Takes as much as fits from one stripe after the other. A charge then adds the rest to the debts of all stripes
-    /// in equal parts.
+    /// Takes as much as fits from one stripe after the other. A charge then adds the rest to the debts of all stripes,
+    /// in parts that differ by at most a unit.
     #[cold]
     fn gather(&self, verb: Verb, cost: u64, now: Timestamp) -> Decision {
         let (own, count) = (self.own(), self.stripes.len());
@@ -400,14 +404,14 @@ impl StripedLimiter {
             }
             let told = take(turn, Verb::UpTo, cost - taken);
             taken += told.charged();
-            // The answer comes from the last stripe that was charged. If no stripe was charged, it is the denial with
-            // the shortest wait.
+            // The answer comes from the last stripe that was charged. If no stripe was charged, it is chosen as in
+            // `ask_others`.
             if told.is_allowed() || (taken == 0 && told.shortage() < answer.shortage()) {
                 answer = told;
             }
         }
         if verb == Verb::Charge {
-            // The parts are equal, so that the debts drain at the same time.
+            // The parts are nearly equal, so that the debts drain in nearly the same time.
             let (part, more) = ((cost - taken) / count as u64, (cost - taken) % count as u64);
             for turn in 0..count {
                 let told = take(turn, Verb::Charge, part + u64::from((turn as u64) < more));
@@ -418,7 +422,7 @@ impl StripedLimiter {
         answer.charging(taken)
     }
 
-    /// The denial of a cost that is above the share of a smaller stripe.
+    /// The denial of a cost that is above the limit of a smaller stripe.
     #[cold]
     fn never(&self, cost: u64) -> Decision {
         self.small.peek(Word::UNUSED, Timestamp::default(), cost)

@@ -96,6 +96,22 @@ fn a_soft_limit_is_softened_in_each_stripe_and_marks_it() {
 }
 
 #[test]
+fn under_a_soft_limit_the_largest_cost_is_a_smaller_stripes_softened_share() {
+    // The stripes have 3 and 2 units, softened to 4 and 3.
+    for text in ["gcra 5/h soft 50%", "fixed-window 5/h soft 50%"] {
+        let policy: Policy = text.parse().unwrap();
+        let limiter =
+            StripedLimiter::builder(policy).stripes(2).clock(ManualClock::new()).build().unwrap();
+        assert_eq!(limiter.largest_cost(), 3, "{text}");
+        let denial = limiter.check_n(4).into_result().unwrap_err();
+        assert_eq!(denial.reason(), DenialReason::NeverFits, "{text}");
+        // Seven units in all, so that one is left after two costs of three.
+        let admitted = [3, 3, 2, 1, 1].map(|cost| limiter.check_n(cost).is_allowed());
+        assert_eq!(admitted, [true, true, false, true, false], "{text}");
+    }
+}
+
+#[test]
 fn what_counts_denials_or_has_slots_is_refused() {
     let refused = |text: &str| {
         let policy: Policy = text.parse().unwrap();
