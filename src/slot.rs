@@ -1,5 +1,4 @@
-//! [`Slot`]: a place with a word for decisions; and the two loops that change such a word, one for a decision and one
-//! for an amendment.
+//! [`Slot`]: the place of a word; and the two loops that change such a word, one for decisions and one for amendments.
 //!
 //! The cell of a limiter, a cell whose quota may change, and a key's word in a table differ in how the word is found,
 //! read and replaced. The outcome of a request on a state is one pure function for all of them ([`plan`]), and so is an
@@ -47,7 +46,7 @@ pub(crate) trait Reading {
     /// True if the word has the bits that a charge left.
     fn is_left(&self, charge: &View) -> bool;
 
-    /// True if a charge was made under the quota to which the word belongs.
+    /// True if a charge was made under the quota to which the word belongs, and its permit has not become worthless.
     fn is_of(&self, _charge: &View) -> bool {
         true
     }
@@ -129,8 +128,8 @@ pub(crate) fn decide_there<R: Reading>(
     }
 }
 
-/// Amends the word that `read` finds, and returns how many units were given back, rounded up. Returns `None` if `read`
-/// finds no word.
+/// Amends the word that `read` finds (a refund, a cancellation or a reset), and returns how many units were given back,
+/// rounded up. Returns `None` if `read` finds no word.
 ///
 /// `read` also returns the time, and it reads the clock after the word. So the time is no earlier than the clock
 /// readings of all threads that have charged the word. With an earlier time, units that had drained before another
@@ -142,7 +141,7 @@ pub(crate) fn amend<R: Reading>(
 ) -> Option<u64> {
     loop {
         let (read, now_ns) = read()?;
-        // The charge was made under an earlier quota. Its units cannot be converted, so the charge stays until it has
+        // The charge was made under another quota, or its permit has become worthless. The charge stays until it has
         // drained.
         if amendment.charge().is_some_and(|charge| !read.is_of(charge)) {
             return Some(0);
@@ -152,8 +151,9 @@ pub(crate) fn amend<R: Reading>(
         let found = Found { held, at_ns, now_ns: now_ns.max(at_ns) };
         let (next, units) = read.ruled().amend(found, amendment, |charge| read.is_left(charge));
         let is_reset = matches!(amendment, Amendment::Reset);
+        let changes = next != held || (is_reset && read.has_surplus());
         // There is nothing to give back, so nothing is written.
-        if next == held && !(is_reset && read.has_surplus()) {
+        if !changes {
             return Some(0);
         }
         let written = if is_reset { slot.clear(&read) } else { slot.write(&read, next) };
