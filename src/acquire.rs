@@ -125,13 +125,13 @@ impl Entry<'_> {
     ///
     /// Under GCRA the request takes the next place in the queue. It is admitted if and only if the debt, its own cost
     /// included, is at most `burst + rate * max_wait`. So even a cost above the burst may be admitted. In any interval
-    /// of length W at most `burst + rate * W` units become usable. If the first request costs more than the burst, its
-    /// cost takes the place of `burst` in this bound. Under a window no later place can be reserved: the request fits
-    /// now or is denied. The word of a key has room only for a debt of twice the burst, even if `max_wait` is longer.
-    /// Under a policy with a queue ([`Policy::queue`](crate::Policy::queue)) it has room for exactly that queue. Under
-    /// a policy that names a debt ([`Policy::debt`](crate::Policy::debt)) it has room for that whole debt. A key
-    /// without a cell gets a place only if the place can be used at once. If a change of quota cuts the debt, places
-    /// from before and after the change overlap by the part that was cut.
+    /// of length W at most `burst + rate * W` units become usable. If the first request of the interval costs more than
+    /// the burst, its cost takes the place of `burst` in this bound. Under a window no later place can be reserved: the
+    /// request fits now or is denied. The word of a key may have room only for a debt of twice the burst, even if
+    /// `max_wait` is longer. If the policy has a queue ([`Policy::queue`](crate::Policy::queue)) or names a debt
+    /// ([`Policy::debt`](crate::Policy::debt)), the word has room for the whole queue and the whole debt. A key without
+    /// a cell gets a place only if the place can be used at once. If a change of quota cuts the debt, places from
+    /// before and after the change overlap by the part that was cut.
     ///
     /// # Errors
     /// Returns the same denial as a check. Its wait ends when a *check* of this cost would be admitted.
@@ -175,14 +175,14 @@ impl Entry<'_> {
         self.limit.ask(self.place(wait, true), cost, self.at, false)
     }
 
-    /// The verb that takes the next place, within the bounds of both the caller and the policy.
+    /// The verb that takes the next place within the bounds of both the caller and the policy.
     fn place(&self, wait: Wait, counted: bool) -> Verb {
         let ([wait_ns, behind], [max_ns, places]) = (wait.bounds(), self.limit.queue());
         Verb::Reserve { wait_ns: wait_ns.min(max_ns), behind: behind.min(places), counted }
     }
 
-    /// Begins the wait of a request now, within the bounds of both the caller and the policy. [`WaitBudget::step`]
-    /// makes the steps of the wait.
+    /// Begins the wait of a request at the entry's time, or else now, within the bounds of both the caller and the
+    /// policy. [`WaitBudget::step`] makes the steps of the wait.
     #[must_use]
     pub fn wait_budget(&self, wait: Wait) -> WaitBudget {
         let [max_ns, _] = self.limit.queue();
@@ -194,8 +194,8 @@ impl Entry<'_> {
     }
 
     /// Waits until the turn of the request has come. So the admitted traffic proceeds at the rate of the limit. Under
-    /// GCRA and in a sliding log, requests proceed evenly and in the order in which they came, as from a leaky bucket
-    /// used as a queue (a shaper).
+    /// GCRA and in a sliding log, requests proceed in the order in which they came. Under GCRA waiting requests also
+    /// proceed evenly, as from a leaky bucket used as a queue (a shaper).
     ///
     /// `sleep` is the sleep of the caller's runtime, such as `tokio::time::sleep`. The future that `sleep` returns must
     /// not complete before the requested time has passed. `sleep` is called only if the turn has not come yet, and all
@@ -206,16 +206,16 @@ impl Entry<'_> {
     /// queued up behind it. Otherwise the place stays charged, since the places behind it are promised.
     ///
     /// # Where there is no place to take
-    /// There are three reasons why a request may find no place. A window has no later place. The word of a key has room
-    /// for a debt of twice the burst only, unless its policy has a queue ([`Policy::queue`](crate::Policy::queue)). A
-    /// key without a cell has no word. In these cases the future sleeps for the [`retry_after`](Denial::retry_after) of
-    /// the denial and tries again, as long as this time lies within the wait. Meanwhile the request has charged
-    /// nothing, so dropping it gives nothing back. Such requests have no order: the first request that tries after
-    /// units have become free is admitted, even if it has only just arrived. So a request may be denied at the end of
-    /// its wait although later requests were admitted. If many requests wait for the same instant, they all try again
-    /// at once; a [`jitter`](Wait::jitter) spreads these attempts. With a bound of units ([`Wait::behind`], or places
-    /// of the policy's queue) a request does not try again, since waiting requests without a place are not counted
-    /// anywhere. A cost above the limit takes a place at once or is denied.
+    /// There are three reasons why a request may find no place. A window has no later place. The word of a key may have
+    /// room only for a debt of twice the burst, unless its policy has a queue or names a debt. A key without a cell has
+    /// no word. In these cases the future sleeps for the [`retry_after`](Denial::retry_after) of the denial and tries
+    /// again, as long as this time lies within the wait. Meanwhile the request has charged nothing, so dropping it
+    /// gives nothing back. Such requests have no order: the first request that tries after units have become free is
+    /// admitted, even if it has only just arrived. So a request may be denied at the end of its wait although later
+    /// requests were admitted. If many requests wait for the same instant, they all try again at once; a
+    /// [`jitter`](Wait::jitter) spreads these attempts. With a bound of units ([`Wait::behind`], or places of the
+    /// policy's queue) a request does not try again, since waiting requests without a place are not counted anywhere. A
+    /// cost above the limit takes a place at once or is denied.
     ///
     /// If the policy counts denials ([`AtLimit`](crate::AtLimit)), a request that waits is counted at most once: when
     /// it is denied in the end.

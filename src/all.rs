@@ -2,10 +2,10 @@
 //!
 //! Each limit is a separate word, and no instruction changes two words. So the words are charged one after the other,
 //! and if one limit denies, the charges before it are undone. Before that, the request is decided for all limits but
-//! the first without a charge (a peek), so that a request that will be denied usually charges no limit. The word that
-//! the peek has read is remembered. The charge is then one compare-and-swap on that word, and the key is searched for
-//! again only if the word has changed. So an undo is needed only if another thread charges one of the limits between
-//! the peek and the charge.
+//! the first without a charge (a peek), so that a request that will be denied usually charges no limit. In a table
+//! under plain GCRA the word that the peek has read is remembered. The charge is then one compare-and-swap on that
+//! word, and the key is searched for again only if the word has changed. So an undo is needed only if another thread
+//! charges one of the limits between the peek and the charge, or if two claims name one limit.
 //!
 //! The comment at the top of `undo.rs` says how a charge is undone, and why an undo gives back no units of other
 //! charges.
@@ -14,7 +14,7 @@
 //! A stripe is a word like the word of a [`Limiter`](crate::Limiter). The claim remembers which stripe was charged.
 //!
 //! A sketch gives nothing back. Keys share its cells, and a charge writes nothing to a cell that it finds full. If the
-//! charge that had filled the cell were then undone, the second charge would have left no trace, and its key could be
+//! charge that had filled the cell were then undone, the other charge would have left no trace, and its key could be
 //! admitted above its bound. So sketches are charged last, when all other limits have admitted the request. A single
 //! sketch then never has to give anything back. If there are several sketches and a later one denies because another
 //! thread was faster, the cost stays in the earlier sketches until it drains. (In the same way, a
@@ -22,9 +22,10 @@
 //! deny requests, never admit any.
 //!
 //! # Denials that count
-//! A limit whose policy counts denials (`count-denied`, `penalty`) counts only its own denials. In the first round,
-//! which only peeks, each limit that denies counts its denial by a compare-and-swap. A denial by another limit is not
-//! counted, and does not change the number of denials in a row. An undo restores the whole word, including this number.
+//! A limit whose policy counts denials (`count-denied`, `penalty`) counts only its own denials. If a peek denies, each
+//! limit that denies counts its denial by a compare-and-swap. A limit that denies a charge counts its denial in that
+//! charge. A denial by another limit is not counted, and does not change the number of denials in a row. If no other
+//! request has been charged since, an undo also restores this number.
 //!
 //! # Heterogeneous limits
 //! A [`Claim`] stores the position of a key in its table instead of the key. So claims on limits of all key types have
@@ -118,8 +119,9 @@ impl Claim<'_> {
     }
 
     /// Takes the permit of the charge that the last [`check_all`] made, for a [refund](crate::Entry::refund). `None`
-    /// before the first `check_all`, for a cost of 0, and after the permit has been taken. Use the permit only if the
-    /// joint decision was allowed: otherwise the charge has already been undone.
+    /// before the first `check_all`, for a cost of 0, for a charge in the spill of a full table, and after the permit
+    /// has been taken. Use the permit only if the joint decision was allowed: otherwise the charge has already been
+    /// undone.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota, check_all};
@@ -270,9 +272,10 @@ impl Claim<'_> {
 ///   ahead of the limit's clock.)
 /// * If the request is denied, nothing is charged. There is one exception. A limit that would have admitted the request
 ///   when it was peeked may deny a moment later, because another thread was faster. Then the charges that were made
-///   before are undone. If a third thread has meanwhile charged one of these limits, some or all of the cost may stay
-///   in that limit until it drains. So two requests at the same moment may both be denied. A sketch that denies at that
-///   moment may leave the cost in some of its own cells, and in other sketches of the request.
+///   before are undone. If a third thread has meanwhile charged one of these limits, or if the charge is in the spill
+///   of a full table, some or all of the cost may stay in that limit until it drains. So two requests at the same
+///   moment may both be denied. A sketch that denies at that moment may leave the cost in some of its own cells, and in
+///   other sketches of the request.
 /// * The wait in the answer is the longest wait of all limits that deny. After this wait all limits would admit, if no
 ///   other request is charged meanwhile. (In the exceptional case it is the wait of the one limit that denied.)
 /// * It takes no lock and allocates nothing, and no thread waits for another.

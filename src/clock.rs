@@ -32,7 +32,8 @@ fn counted(raw: u64, steps: &StepScale, offset_ns: u64) -> Timestamp {
 
 #[inline(never)]
 fn unix_now(counter: &quanta::Clock, steps: &StepScale, follower: &WallFollower) -> Timestamp {
-    // The counter is read first. A pointer that has to survive this call would take one more register.
+    // The counter is read before anything else. Each further pointer that has to survive this reading would take one
+    // more register.
     let raw = counter.raw();
     unix_at(raw, steps, follower)
 }
@@ -117,21 +118,22 @@ impl Clock {
     /// minutes at :00, days at midnight.
     ///
     /// Readings never run backward, no matter what happens to the wall clock. So spent units stay spent:
-    /// * *The wall clock is ahead* by up to a second: readings catch up by running faster than normal, by at most R =
-    ///   1/1024.
-    /// * *The wall clock is ahead by more*, because the machine slept or the clock was set forward: the next reading
-    ///   jumps to the wall clock's time. For every limit this is time that has passed, so the units that drain in it
-    ///   come back, at most a full burst. All such jumps together are at most as long as the time from the wall clock's
-    ///   first reading to its latest.
+    /// * *The wall clock is ahead* by up to a second: readings run faster than normal by at most R = 1/1024, until they
+    ///   have caught up.
+    /// * *The wall clock is ahead by more*, because the machine slept or the clock was set forward: readings jump to
+    ///   the wall clock's time when the wall clock is read next. For every limit this is time that has passed, so the
+    ///   units that drain in it come back, at most a full burst. All such jumps together are at most as long as the
+    ///   time from the wall clock's first reading to its highest.
     /// * *The wall clock was set back*, or repeats a leap second: readings go on from the present reading, slower by R,
     ///   until the wall clock has caught up. Until then units come back at most R more slowly than the rate of the
     ///   limit, but windows begin too early by `now() - wall()`: see [`wall`](Clock::wall).
     ///
-    /// *The error of a reading.* Let P be 2^24 steps of the counter, 17 ms or less. The first reading in each P also
-    /// reads the wall clock. There is no thread for this, and nothing waits for it. Let D be the relative error of the
-    /// counter (a few millionths, and below R/2). Let q be the time that a thread takes between its readings of the two
-    /// clocks (less than a microsecond, if the thread is not interrupted). Then the following bound holds after the
-    /// readings have caught up, as long as the clock is read in every P:
+    /// *The error of a reading.* Let P be 2^24 steps of the counter, or fewer if its steps are longer than a
+    /// nanosecond: 17 ms at most. The first reading in each P also reads the wall clock. There is no separate thread
+    /// for this, and no thread waits for it. Let D be the relative error of the counter (a few millionths, and below
+    /// R/2). Let q be the time that a thread takes between its readings of the two clocks (less than a microsecond, if
+    /// the thread is not interrupted). Then the following bound holds after the readings have caught up, as long as the
+    /// clock is read in every P:
     ///
     /// ```text
     /// 0  <=  wall() - now()  <=  (R + D) P + q        17 us, and q
@@ -246,8 +248,8 @@ impl Clock {
         }
     }
 
-    /// True if the date can be computed from the clock's readings. This is so for Unix time, for a clock that was
-    /// resumed at a reading, and for a [`ManualClock`].
+    /// True if the clock's readings are taken for Unix time, so that they give the date: for a clock of Unix time, for
+    /// a clock that was resumed at a reading above 0, and for a [`ManualClock`].
     pub(crate) fn tells_date(&self) -> bool {
         match &self.0 {
             ClockSource::Counter { offset_ns, .. }
@@ -268,8 +270,8 @@ impl Clock {
     }
 
     /// Reads the clock.
-    // This function is always inlined. It is so large that the compiler would otherwise make a call, which would cost a
-    // decision ten instructions.
+    // This function is so large that the compiler would otherwise make a call, which would cost a decision ten
+    // instructions.
     #[inline(always)]
     #[must_use]
     pub fn now(&self) -> Timestamp {

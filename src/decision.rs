@@ -16,8 +16,8 @@ pub use summary::DecisionSummary;
 
 /// The answer to one request.
 ///
-/// Two decisions are equal if all their answers are equal, even if different limiters made them at different times.
-/// With the feature `serde` a decision is read and written as its [`summary`](Decision::summary).
+/// Two decisions are equal if their [summaries](Decision::summary) are equal, even if different limiters made them at
+/// different times. With the feature `serde` a decision is read and written as its summary.
 ///
 /// ```
 /// use std::time::Duration;
@@ -36,10 +36,12 @@ pub use summary::DecisionSummary;
 #[must_use = "a decision that nobody looks at limits nothing"]
 pub enum Decision {
     // This variant is first, so that the discriminant itself says if a request is allowed: this saves an instruction.
-    /// The request must not proceed. Nothing was charged or written, unless the policy counts denials
-    /// ([`AtLimit`](crate::AtLimit)).
+    /// The request must not proceed. Nothing was charged, unless the policy counts denials
+    /// ([`AtLimit`](crate::AtLimit)), or another request was faster in a [`SketchLimiter`](crate::SketchLimiter) or a
+    /// spill, whose cells may then keep the cost.
     Denied(Denial),
-    /// The request may proceed. Its cost was charged, unless it was a peek.
+    /// The request may proceed. Its cost was charged, unless this was a peek or another source admitted the request
+    /// ([`check_or`](crate::Entry::check_or)).
     Allowed(Permit),
 }
 
@@ -194,8 +196,8 @@ impl Decision {
         }
     }
 
-    /// The time from the decision until the whole [`limit`](Decision::limit) is available again, if no other request is
-    /// charged. It is rounded up to the nanosecond.
+    /// The time from the decision until the whole [`limit`](Decision::limit) is available again (under a soft policy,
+    /// the whole softened limit), if no other request is charged. It is rounded up to the nanosecond.
     #[must_use]
     pub fn reset_after(&self) -> Duration {
         self.view().reset_after()
@@ -218,13 +220,13 @@ impl Decision {
         }
     }
 
-    /// The number of ticks by which the word's debt is too high for the cost. Among several denied requests, the
-    /// request with the smallest number is the first that could be admitted. Only decisions under GCRA at one rate can
-    /// be compared in this way.
+    /// The number of ticks by which the word's debt is too high for the cost, or 0 if the decision was not made on a
+    /// word of GCRA. Among several denials under GCRA at one rate, the denial with the smallest number has the shortest
+    /// wait.
     pub(crate) fn shortage(&self) -> u64 {
         let View { figures, cost, .. } = self.view();
         match figures {
-            // Only a word of GCRA says how far a denied cost was from fitting, since the word is a time.
+            // Only a word of GCRA has a debt in ticks.
             Figures::Word { kernel: Kernel::Gcra(gcra), held } => gcra.shortage(*held, *cost),
             _ => 0,
         }
@@ -236,7 +238,7 @@ impl Decision {
 pub(crate) struct View {
     pub(crate) figures: Figures,
     /// The instant from which the state of the word is measured: the caller's `now`, or the shard's time floor if that
-    /// is later.
+    /// is later. For a penalty or a full table it is the end of the wait.
     pub(crate) at_ns: u64,
     /// The caller's `now`.
     pub(crate) now_ns: u64,
@@ -253,7 +255,7 @@ impl View {
 
     #[inline]
     fn remaining(&self) -> u64 {
-        // This is a shortcut for the most common policy: GCRA needs no moment here, and the limit is not softened.
+        // This is a shortcut for the most common policy: GCRA without a soft limit needs no moment here.
         if let (Figures::Word { kernel: Kernel::Gcra(gcra), held }, 0) =
             (&self.figures, self.soft_bp)
             && self.at_ns <= self.now_ns

@@ -29,8 +29,9 @@
 //! assert!(is_free(&request.client) && is_free(&request.service));
 //! # Ok::<(), tollgate::BuildError>(())
 //! ```
-// The verbs are implemented here, once for all stores. `store.rs` has the operations that every store implements, and
-// `limit.rs` has those of a word.
+// The verbs are implemented here, once for all stores. The verbs that wait are in `acquire.rs`, leases in `lease.rs`,
+// and `check_or` in `fallback.rs`. `store.rs` has the operations that every store implements, and `limit.rs` has those
+// of a word or a log.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -56,14 +57,14 @@ pub use crate::store::Store;
 
 /// One limit: the limit of a limiter without keys, or of one key of a limiter.
 ///
-/// Every limiter has a method `entry` that makes entries. An entry borrows the limiter. It stores the key's position in
-/// the table instead of the key, and has prefetched the memory at that position. Each verb reads the limiter's clock,
-/// unless the caller has given the entry a time ([`at`](Entry::at)).
+/// Every limiter has a method `entry` that makes entries. An entry borrows the limiter. The entry of a key stores the
+/// key's position in the table instead of the key, and has prefetched the memory at that position. Each verb reads the
+/// limiter's clock, unless the caller has given the entry a time ([`at`](Entry::at)).
 ///
-/// `Entry<'_>` is the entry of one word or one log ([`Limiter`], [`KeyedLimiter`]). It has every verb. Each verb is one
-/// compare-and-swap. In a sliding log it is one compare-and-swap for each unit. Entries of stripes and sketches can be
-/// peeked and charged, alone or together with other entries, and can borrow from a pool. A verb that they do not
-/// support does not compile.
+/// `Entry<'_>` is the entry of one word or one log ([`Limiter`], [`KeyedLimiter`]). It has every verb. A charge is one
+/// compare-and-swap, or in a sliding log one for each unit. Entries of stripes and sketches can be peeked and charged,
+/// alone or together with other entries, and can ask another source when they deny ([`check_or`](Entry::check_or)). A
+/// verb that they do not support does not compile.
 ///
 /// ```
 /// use tollgate::{KeyedLimiter, Limiter, Quota, Timestamp};
@@ -84,7 +85,7 @@ pub use crate::store::Store;
 pub struct Entry<'a, S = Limit<'a>> {
     pub(crate) limit: S,
     pub(crate) at: Option<Timestamp>,
-    /// Uses the lifetime, which no other field names, since it is a part of the type `S`.
+    /// The lifetime is a part of the type `S`, so no other field needs it. The compiler requires that a field uses it.
     pub(crate) borrow: PhantomData<&'a ()>,
 }
 
@@ -107,12 +108,12 @@ impl<'a, S: Store> Entry<'a, S> {
     }
 
     /// Decides at the caller's time instead of the time of the limiter's clock. All times that callers give to a
-    /// limiter must have the same origin as the times of its clock. A time far in the future is accepted, but its
-    /// charges deny other requests until that time.
+    /// limiter must have the same origin as the times of its clock. A time far in the future is accepted, but other
+    /// requests may then be denied until that time.
     ///
-    /// Stored time never falls. A request with a time before the window in force counts in that window. Under GCRA,
-    /// charges that were made at later times have not drained yet. If a refund or a cancellation has an earlier time
-    /// than another charge, it gives back too much, since it includes units that had drained before that charge.
+    /// A request never lowers a stored time. If its time is before the window in force, it counts in that window. Under
+    /// GCRA, charges that were made at later times have not drained for it. A refund or a cancellation at a time before
+    /// another charge may give back too much: the units that had drained before that charge.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota, Timestamp};
@@ -140,8 +141,8 @@ impl<'a, S: Store> Entry<'a, S> {
         self.check_n(1)
     }
 
-    /// Decides one request of `cost` units, and charges it if it is admitted. A request of 0 units charges nothing: it
-    /// is admitted unless the limit owes a debt or refuses everything. To decide without charging, use
+    /// Decides one request of `cost` units, and charges it if it is admitted. A request of 0 units charges nothing. It
+    /// is denied only if the limit owes a debt or refuses everything. To decide without charging, use
     /// [`peek`](Entry::peek).
     ///
     /// ```
@@ -155,10 +156,9 @@ impl<'a, S: Store> Entry<'a, S> {
         self.limit.decide(cost, self.at, cost > 0)
     }
 
-    /// The answer that [`check_n`](Entry::check_n) would give now, without a charge. The answers agree even if a check
-    /// would first forget an idle cell of the key. (Such a check then takes into account the key's charges in the spill
-    /// of a full table ([`WhenFull::Spill`](crate::WhenFull::Spill)) and the time floors of the key's other shards. So
-    /// does this answer.)
+    /// The answer that [`check_n`](Entry::check_n) would give now, without a charge. This is true even if a check would
+    /// first forget an idle cell of the key, and would then consider the key's charges in the spill of a full table
+    /// ([`WhenFull::Spill`](crate::WhenFull::Spill)) and the time floors of the key's other shards.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
@@ -208,8 +208,8 @@ impl<'a, S: Store> Entry<'a, S> {
 
     /// Admits as much of `cost` as fits. The [`cost`](Permit::cost) of the permit is the number of units that were
     /// admitted. If not even one unit fits, the answer is the denial of a request for one unit. A striped limiter takes
-    /// the units from one stripe after the other. A sketch charges to each of the key's cells the number of units that
-    /// the least loaded of these cells has left.
+    /// the units from one stripe after the other. A sketch takes at most as many units as the least loaded of the key's
+    /// cells has left, and charges them to each of these cells.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
@@ -232,14 +232,14 @@ impl<'a, S: Store> Entry<'a, S> {
     ///
     /// | Store | It is charged up to |
     /// |---|---|
-    /// | [`Limiter`] | 2^63 ticks of debt: more than 200 years, if a tick is a nanosecond. Less under a penalty, whose word counts denials, too |
-    /// | a `Limiter` whose quota may change | 2^59 ticks, or less if its word has to count more |
-    /// | [`KeyedLimiter`] | twice the burst, or as far as the policy says ([`Policy::debt`](crate::Policy::debt)) |
-    /// | a new key that finds no cell | as above, in the spill; nothing, under [`WhenFull::Deny`](crate::WhenFull::Deny) |
-    /// | [`StripedLimiter`] | all stripes are filled first, and then owe equal parts of the rest |
-    /// | [`SketchLimiter`] | as far as the least loaded of the key's cells can hold the debt, at most twice the burst. If another thread charges that cell at the same moment, the cell may keep less of the debt beyond the burst |
-    /// | windows, wherever they are stored | the limit, or as far as the policy says |
-    /// | a sliding log | its free places, and then those that come up within its window |
+    /// | [`Limiter`] | a debt that takes more than 130 years to drain |
+    /// | a `Limiter` whose quota may change | the same, up to 70 million units per second; above that, twice the burst or as far as the policy says |
+    /// | [`KeyedLimiter`] | at least twice the burst, and as far as the policy says ([`Policy::debt`](crate::Policy::debt)) |
+    /// | a new key that finds no cell | twice the burst, in the spill; nothing, under [`WhenFull::Deny`](crate::WhenFull::Deny) |
+    /// | [`StripedLimiter`] | all stripes are filled first, and then owe nearly equal parts of the rest |
+    /// | [`SketchLimiter`] | as far as the least loaded of the key's cells has room, at most twice the burst. If another thread charges that cell at the same moment, it may keep fewer units than are reported as charged |
+    /// | windows, wherever they are stored | the limit, or as far as the policy says; in the spill, the limit |
+    /// | a sliding log | its free slots, and then the slots that become free within a window |
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, ManualClock, Quota};
@@ -266,9 +266,9 @@ impl Entry<'_, KeyCells<'_>> {
     /// True if the key was seen lately: all of its cells in the sketch contain a charge.
     ///
     /// It works like a Bloom filter whose entries expire by themselves. The answer is true from an admission of the key
-    /// until the whole charge has drained (GCRA), or until its window is over (for a sliding window, until the next
-    /// window is over). The answer may be true for a key that was never seen, with the same probability with which
-    /// [`SketchSize::for_load`](crate::SketchSize::for_load) lets a key be refused.
+    /// until the whole charge has drained (GCRA), or until its window is over. In a sliding window it may stay true
+    /// until the next window is over. The answer may be true for a key that was never seen, at most with the
+    /// probability with which [`SketchSize::for_load`](crate::SketchSize::for_load) lets a key be refused.
     ///
     /// ```
     /// use tollgate::{ManualClock, Policy, SketchLimiter, SketchSize};
@@ -286,11 +286,11 @@ impl Entry<'_, KeyCells<'_>> {
 }
 
 impl<'a> Entry<'a> {
-    /// The key under another of the limiter's quotas. Tiers are numbered from 0 in the order in which the
-    /// [tiers](crate::KeyedBuilder::tier) were given. Each tier counts the key separately. Without this call the key is
-    /// in tier 0. The caller chooses the tier of each key. When a key gets another tier, [`move_to`](Entry::move_to)
-    /// moves the units that the key has spent to the new tier. Tier 0 of a limiter with [own quotas](Entry::under) is
-    /// the quota that it was built with.
+    /// The key under another of the limiter's quotas. The quota with which the builder was made is tier 0. Further
+    /// [tiers](crate::KeyedBuilder::tier) are numbered from 1 in the order in which they were given. Each tier counts
+    /// the key separately. Without this call the key is in tier 0. The caller chooses the tier of each key. When a key
+    /// gets another tier, [`move_to`](Entry::move_to) moves the units that the key has spent to the new tier. A limiter
+    /// with [own quotas](Entry::under) has only tier 0.
     ///
     /// # Errors
     /// Returns an error if there is no such tier. A limiter that was built without further
@@ -364,16 +364,16 @@ impl<'a> Entry<'a> {
     /// Moves the units that a key has spent from this tier to another, as when a customer's plan changes, and returns
     /// their number. After that, the key's limit in the old tier is like a limit that was never used.
     ///
-    /// The units are rounded up. Units that do not fit in the new word are dropped: it holds twice the new burst, the
-    /// new policy's debt, or the new window's limit. Units that an old window counted above its limit are dropped, too.
-    /// Charges that the key gets in the old tier before the end of this call are moved, too. A key without a cell may
-    /// have a debt in the spill ([`WhenFull::Spill`](crate::WhenFull::Spill)). This debt is charged in the new tier,
-    /// but also stays in the old tier until it has drained there. Between [own quotas](Entry::under) nothing has to be
-    /// moved, since a key has one count for all of them.
+    /// The units are rounded up. Units that do not fit in the new word are dropped: it has room for twice the new
+    /// burst, for the debt of the new policy, or for the limit of the new window. From a segmented window, at most its
+    /// limit is moved. Charges that the key gets in the old tier before the end of this call are moved, too. A key
+    /// without a cell may have a debt in the spill ([`WhenFull::Spill`](crate::WhenFull::Spill)). This debt is charged
+    /// in the new tier, but also stays in the old tier until it has drained there. Between [own quotas](Entry::under)
+    /// nothing has to be moved, since a key has one count for all of them.
     ///
     /// # Errors
-    /// Returns an error if there is no such tier, or if the table is full of live keys and has no spill. Then nothing
-    /// is moved, and the spent units stay in the old tier.
+    /// Returns an error if there is no such tier, or if the table finds neither a cell for the key in the new tier nor
+    /// a spill. Then the spent units stay in the old tier.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota};
@@ -393,14 +393,13 @@ impl<'a> Entry<'a> {
     /// units.
     ///
     /// Units that have drained meanwhile cannot be given back: under GCRA these are `rate * (now - then)` units. A
-    /// window gives back only while the window (or segment) that was charged is the current one. Some permits give back
-    /// nothing: the permit of a peek; the permit of a limit with another policy; a permit from before a change of the
-    /// quota, even if the quota has been changed back; and the permit of a charge in the spill. A permit of a key that
-    /// the table has forgotten also gives back nothing, since such a key owes nothing.
+    /// window gives back only until a later window (or segment) has been charged. Some permits give back nothing: the
+    /// permit of a peek; the permit of a limit with another policy; a permit from before a change of the quota, even if
+    /// the quota has been changed back; and the permit of a charge in the spill. A permit of a key that the table has
+    /// forgotten also gives back nothing, since such a key owes nothing.
     ///
-    /// A sliding log gives back each unit that is still in the window and whose place no later request has taken. If
-    /// another thread reads that place at the same moment, the unit may come back up to a window late, never too
-    /// early.
+    /// A sliding log gives back each unit that is still in the window and whose slot no later request has taken. If
+    /// another thread reads that slot at the same moment, the unit may come back up to a window late, never too early.
     ///
     /// A permit stands for one charge of one key. If you refund it to another key of the same limiter, or to another
     /// limiter with the same policy, you give back another key's charge. The limiter cannot detect this.
@@ -457,10 +456,10 @@ impl<'a> Entry<'a> {
     /// [`refund`](Entry::refund).
     ///
     /// It never takes back more than is charged. Under GCRA this is everything that is owed now, including a debt; in a
-    /// window it is the newest count; in a sliding log it is every slot within the window. During a penalty, and for a
-    /// key without a cell, it takes back nothing. So at most the units that are taken back are admitted above the
-    /// bound. If they were charged for a [reservation](Entry::reserve), the reservation still proceeds at its turn, so
-    /// the bound may be exceeded at that later time.
+    /// window it is the count of the current window (or segment); in a sliding log it is every unit in the window.
+    /// During a penalty, and for a key without a cell, it takes back nothing. So at most the units that are taken back
+    /// are admitted above the bound. If they were charged for a [reservation](Entry::reserve), the reservation still
+    /// proceeds at its turn, so the bound may be exceeded at that later time.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
@@ -473,12 +472,12 @@ impl<'a> Entry<'a> {
         self.limit.amend(self.at, Amendment::Uncharge(units))
     }
 
-    /// Gives a reservation's place back and returns true, if no request has queued up behind it. Before the
-    /// reservation's turn ([`Reservation::ready_at`]) the whole charge is given back, as if the reservation had not
-    /// been made. After its turn only the units that have not drained since are given back. If a request has queued up
-    /// behind it, the charge stays, since the later places are promised. In a sliding log each slot of the reservation
-    /// is given back separately, if no slot behind it is promised. The slot is then free from the reservation's turn
-    /// on.
+    /// Gives a reservation's place back and returns true, if no other request has been charged or given back since.
+    /// Before the reservation's turn ([`Reservation::ready_at`]) the whole charge is given back, as if the reservation
+    /// had not been made. After its turn only the units that have not drained since are given back. If another request
+    /// has been charged since, the charge stays and the result is false, since later places are promised. In a sliding
+    /// log each slot that no later request has taken is given back separately, and is then free from the reservation's
+    /// turn on.
     ///
     /// ```
     /// use std::time::Duration;
@@ -503,7 +502,7 @@ impl<'a> Entry<'a> {
     /// For a key, the charges in its cell are forgotten. Charges in the spill, which were made while the key had no
     /// cell, are not forgotten: they only drain. Keys with equal tags and the same units share one word (see
     /// [`Stats::collision_probability`](crate::Stats)), so a reset of one of these keys resets the others, too. A
-    /// request with a time before the reset still waits until the time of the reset.
+    /// request with a time before the reset may still be denied until the time of the reset.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};

@@ -15,10 +15,10 @@ use crate::store::Store;
 /// the interval began.
 ///
 /// When the lease is dropped, unspent units are given back by a [`refund`](Entry::refund), less those that have drained
-/// meanwhile. So no unit of a lease of n units comes back later than n emission intervals after the lease was taken.
-/// (An emission interval is the time in which one unit comes back.) Under a window, units come back only while the
-/// window that was charged is the current one. For policies that count denials, [`AtLimit`](crate::AtLimit) says which
-/// requests of a lease count as denials.
+/// meanwhile. So n emission intervals after a lease of n units was taken, nothing is given back any more. (An emission
+/// interval is the time in which one unit comes back.) Under a window, units come back only until a later window has
+/// been charged. For policies that count denials, [`AtLimit`](crate::AtLimit) says which requests of a lease count as
+/// denials.
 ///
 /// ```
 /// use tollgate::{Limiter, Quota};
@@ -36,14 +36,14 @@ use crate::store::Store;
 /// ```
 #[derive(Debug)]
 pub struct Lease<'a> {
-    /// The entry. It has a time if the caller gave the time at which the lease was taken.
+    /// It has a time if the caller gave the time at which the lease was taken.
     entry: Entry<'a>,
     /// The number of units in a batch.
     units: u64,
     left: u64,
     /// The permit of the last batch.
     permit: Permit,
-    /// True if the last batch went beyond the limit that a soft policy names.
+    /// True if the units that were taken last went beyond the limit that a soft policy names.
     over: bool,
 }
 
@@ -109,12 +109,12 @@ impl Lease<'_> {
         self.check_n(1)
     }
 
-    /// Spends `cost` units. If the lease has too few units left, it returns them and takes a new batch at the time of
-    /// the limiter's clock. The batch is as large as before, or `cost` if that is more. If this batch does not fit, the
-    /// lease takes only `cost` units.
+    /// Spends `cost` units. If the lease has too few units left, it gives them back and takes a new batch at the time
+    /// of the limiter's clock. The batch is as large as before, or `cost` if that is more. If this batch does not fit,
+    /// the lease takes only `cost` units.
     ///
     /// If the caller gave the time of the lease, the lease takes no new batch, since the caller's clock may differ from
-    /// the limiter's. It only spends the units that are left, and then passes each request on to the limit.
+    /// the limiter's. It only spends the units that are left, and passes each request for more on to the limit.
     ///
     /// # Errors
     /// Returns the denial of the limit if the limit does not have `cost` units. A smaller cost may still fit.

@@ -26,9 +26,9 @@ use crate::word::Word;
 /// one compare-and-swap; a denial writes nothing, unless the policy counts denials
 /// ([`AtLimit`](crate::AtLimit)). No thread ever waits for another.
 ///
-/// The times that a limiter is given may jump or run backward. Stored time never falls, so no spent unit comes back
-/// because a `now` is late or is repeated. (Under a window, a late `now` is treated as the start of the window in
-/// force.)
+/// The times that a limiter is given may jump or run backward. A decision never lowers the stored time, so no spent
+/// unit comes back because a `now` is late or is repeated. (Under a window, a late `now` is treated as the start of the
+/// window in force.)
 ///
 /// The quota is fixed, unless the limiter is built as [`changing`](LimiterBuilder::changing).
 ///
@@ -70,13 +70,14 @@ impl Changing<Limiter> {
     /// force. A permit from before a change of the count gives back nothing, even if the count is changed back. While a
     /// change is under way, no units are given back except by a reset. After the count has been lowered,
     /// [`uncharge`](crate::Entry::uncharge) first gives back the units beyond the lower limit. A change of the count
-    /// reads all slots some 70 times.
+    /// reads all slots up to some 70 times, or more often if other threads write slots meanwhile.
     ///
     /// # Errors
     /// Returns an error if the limiter could not have been built as [`changing`](LimiterBuilder::changing) with the new
-    /// quota, or if another change is under way. For a sliding log there are three more cases: the new quota differs by
-    /// more than its count; the count is above the count of the first policy; or another thread is in the middle of a
-    /// request of several units or of a refund. After an error nothing has changed.
+    /// quota, if the new policy is a sliding log and the limiter is not, or if another change is under way. For a
+    /// sliding log there are three more cases: the new policy differs in more than its count; the count is above the
+    /// count of the first policy; or another thread is in the middle of a request of several units or of a refund.
+    /// After an error nothing has changed.
     ///
     /// ```
     /// use std::time::Duration;
@@ -139,17 +140,17 @@ impl LimiterBuilder {
     ///
     /// No thread ever waits for another, and nothing is allocated after the limiter has been built. Spent units stay
     /// spent across a change, and across changes back and forth (as in [a keyed limiter](Changing)). Each decision
-    /// takes a few nanoseconds longer, and the time in a word has fewer bits. At up to 32,000 units per second a tick
-    /// is 1/4096 of the time in which a unit comes back. At higher rates a tick is a larger part of this time. Rates
-    /// above 70 million units per second do not fit. (With a fixed quota a tick is 1 ns at most, and 2.2 billion units
-    /// per second fit.)
+    /// takes a few nanoseconds longer, and the time in a word has fewer bits. At 10 units per second a tick is 1/4096
+    /// of the time in which a unit comes back, at 1,000 units 1/512, and at a million units 1/16. Rates above 140
+    /// million units per second do not fit. (With a fixed quota without options at its limit, 2.2 billion units per
+    /// second fit, and a tick is shorter than 1 ns unless a burst takes more than a century to come back.)
     ///
     /// One thing is assumed: no thread sleeps in the middle of a decision while four changes are made at one instant of
     /// the clock. Such a thread might mistake a new word for the word that it had read, and then a charge would be
     /// lost.
     ///
     /// A sliding log gets its slots when it is built, so its count can never be higher than the count with which it is
-    /// built. After the count has been lowered, each decision reads all slots.
+    /// built. After the count has been lowered once, each decision may read all slots.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -182,7 +183,7 @@ impl LimiterBuilder {
     ///
     /// # Errors
     /// Returns an error if the reader fails, if the file is damaged, or if it is not a snapshot of a limiter with this
-    /// policy.
+    /// policy and this kind of clock.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota, RestoreError};
@@ -287,8 +288,8 @@ impl Limiter {
         match &self.state {
             State::Changing(changing) => changing.set_quota(in_a_word(policy, &self.clock)?, now),
             State::Log(log) => log.set_quota(policy),
-            // This never happens: only a limiter that was built as changing has a `set_quota`, and such a limiter has
-            // neither of these states.
+            // This never happens: only a limiter that was built as changing has a `set_quota`, and it has neither of
+            // these states.
             State::Plain { .. } | State::Word { .. } => {
                 Err(ChangeError::DoesNotFit { state_bits: 0 })
             }

@@ -10,7 +10,7 @@ use crate::verdict::Verdict;
 use crate::word::{Fields, Reads, Word};
 
 /// The longest debt that a word without counts can hold, in ticks. The time itself stays below 2^63 until the latest
-/// time. If a word also holds counts, the time and the longest debt each have as many bits less as the counts take.
+/// time. If a word also holds counts, the time and the longest debt each lose as many bits as the counts take.
 const MOST: u64 = 1 << 63;
 
 /// A policy compiled to arithmetic: a pure function from (word, now, cost) to (decision, word).
@@ -164,7 +164,7 @@ impl Step {
         Self::at(algorithm, fields, word, now_ns, algorithm.moment(now_ns), asked)
     }
 
-    /// The same as [`of`](Self::of), for a caller that already has the moment of `at_ns`.
+    /// The same as [`of`](Self::of), for a caller that already has the moment of `now_ns`.
     #[inline(always)]
     pub(crate) fn at<A: Decides>(
         algorithm: &A,
@@ -187,7 +187,7 @@ impl Step {
         self.outcome.told(kernel, self.now_ns, soft_bp)
     }
 
-    /// Reports a step of the algorithm as a policy with these rules reports it.
+    /// The same step, with the answer that a policy with these rules gives.
     pub(crate) fn told(self, ruled: &Ruled<'_>) -> Self {
         let Outcome { verdict, held, .. } = self.outcome;
         let (mark, held, at_ns) = ruled.tell(verdict, held, self.now_ns, 0, 0);

@@ -1,9 +1,9 @@
 //! Gives back units that were charged but not used.
 //!
 //! Units that have drained since they were charged cannot be given back: they are no longer owed. Giving them back
-//! would forgive other units that were admitted since. A window gives units back only as long as the window (or
-//! segment) that was charged is the current one. Its count is then the number of units charged less the number given
-//! back, in whatever order this happened. GCRA has no count, so the rule is about times, in ticks:
+//! would forgive other units that were admitted since. A window gives units back only until a later window (or segment)
+//! has been charged. Until then its count is the number of units charged less the number given back, in whatever order
+//! this happened. GCRA has no count, so the rule is about times, in ticks:
 //!
 //! ```text
 //! refund        cost - (max(now, TAT - burst) - time of the charge)
@@ -19,16 +19,17 @@
 //! has a bound like a refund.
 //!
 //! # Why the admissions less the refunds keep the bound
-//! For an instant x, let the *sum at x* be the sum of all charges whose turn is at x or later, each less the part that
-//! was given back. The turn of the last charge is no earlier than `TAT - burst`. So the bound holds if for every x the
-//! sum at x is at most `TAT - x`. A charge adds its cost to both sides, or finds an idle word, for which the sum is
-//! empty. A refund lowers `TAT - x` for every x, but it lowers the sum only for an x up to the turn r of its charge.
-//! For every later x there is slack: since the charge itself is in the sum at r, `TAT - x` exceeds the sum at x by at
-//! least `cost - (x - r)`. So the TAT may be lowered by the slack at the *last* x whose sum is not empty. This x is L,
-//! the latest turn of all charges in the word.
+//! For an instant x, let the *sum at x* be the sum of all charges whose turn is at x or later. From each charge the
+//! part that was given back is subtracted. The turn of the last charge is no earlier than `TAT - burst`, or `TAT -
+//! cost` if its cost is above the burst. So the bound holds if for every x the sum at x is at most `TAT - x`. A charge
+//! adds its cost to both sides, or finds an idle word, for which the sum is empty. A refund lowers `TAT - x` for every
+//! x, but it lowers the sum only for an x up to the turn r of its charge. For every later x there is slack: since the
+//! charge itself is in the sum at r, `TAT - x` exceeds the sum at x by at least `cost - (x - r)`. So the TAT may be
+//! lowered by the slack at the *last* x whose sum is not empty. This x is L, the latest turn of all charges in the
+//! word.
 //!
 //! * No check has a turn after `now`. As long as no refund has lowered the TAT, no reservation has a turn after `TAT -
-//!   burst`. So `L <= max(now, TAT - burst)`, which gives the first line of the table above.
+//!   burst`. So `L <= max(now, TAT - burst)`, which gives the first rule above.
 //! * A refund may lower the TAT while the turn of a reservation is still to come. But such a refund gives back less,
 //!   since it subtracts the time `TAT - burst - now` until that turn. After this refund, the TAT is later than that
 //!   turn by at least the whole debt of the charges in the word. Later charges and refunds keep this true. So any of
@@ -48,7 +49,8 @@
 //!
 //! # Numbers
 //! The reported number of units is rounded up, since part of the last unit may have drained. So the admissions less the
-//! *reported* refunds keep the bound, too. The number is above 0 if and only if the word was changed.
+//! *reported* refunds keep the bound, too. Except for a reset, which reports 0, the number is above 0 if and only if
+//! the word was changed.
 
 use crate::algorithm::{Decides, Gcra, Held, Kernel, Ruled};
 use crate::decision::View;
@@ -58,7 +60,7 @@ use crate::decision::View;
 pub(crate) enum Amendment<'a> {
     /// Give back as much of a charge as has not drained.
     Refund(&'a View),
-    /// Undo the part of a charge that has not drained, if the word still has the bits that the charge has left.
+    /// Undo the part of a charge that has not drained, if the word still has the bits that the charge left.
     Undo(&'a View),
     /// Take back this number of units, of any charges.
     Uncharge(u64),
@@ -80,7 +82,7 @@ impl Amendment<'_> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
     pub(crate) held: Held,
-    /// The instant from which `held` is seen.
+    /// The instant from which `held` is measured.
     pub(crate) at_ns: u64,
     /// The latest time that is known to have come. It may be later than `at_ns`, since a word cannot be read from every
     /// instant.
@@ -92,7 +94,7 @@ impl Kernel {
     /// of units given back, rounded up. A charge under another quota or algorithm gives nothing back here.
     pub(crate) fn given_back(&self, found: Found, charge: &View) -> (Held, u64) {
         let Found { held, at_ns, now_ns } = found;
-        // The charge was made under another quota, or in a log, and not in this word.
+        // The charge was not made in this word: it was made under another quota or in a log.
         let Some(left) = charge.figures.held_under(self) else { return (held, 0) };
         match self {
             Self::Gcra(gcra) => {
@@ -100,11 +102,11 @@ impl Kernel {
                 let owed = held.ahead.saturating_sub(gcra.passed(at_ns, now_ns));
                 gcra.given_back(held, owed, charge.cost, gcra.passed(charge.now_ns, now_ns))
             }
-            // The current window (or segment) is still the one that was charged.
+            // The word is still in the window (or segment) that was charged.
             _ if self.time(held, at_ns) == self.time(left, charge.at_ns) => {
                 self.uncounted(held, charge.cost)
             }
-            // The window that was charged is over, so none of its units are owed.
+            // The word is in another window (or segment) now, and gives back only units of that window.
             _ => (held, 0),
         }
     }
@@ -114,7 +116,7 @@ impl Kernel {
     pub(crate) fn undone(&self, found: Found, charge: &View) -> (Held, u64) {
         match (self, charge.figures.held_under(self)) {
             (Self::Gcra(gcra), Some(left)) => {
-                // Nothing of a reservation drains before its turn.
+                // The charge drains from its turn on.
                 let turn = gcra.turn(left, charge.at_ns, charge.now_ns, charge.cost);
                 let owed = found.held.ahead.saturating_sub(gcra.passed(found.at_ns, found.now_ns));
                 let passed = gcra.passed_since(turn, found.now_ns);
@@ -137,7 +139,8 @@ impl Kernel {
         // gives units back, and the word's own window may be over by then.
         let seen = held.seen_later(self.passed(at_ns, now_ns));
         // The window in force is the window in which a charge of one unit would be counted. (A charge of 0 units begins
-        // no `from-first` window.) Only the time of the result is used. Its count is at most 1, which fits in any ring.
+        // no `from-first` window.) Only the time of the result is used. A ring's current count is then 1, which fits in
+        // every packing.
         let current = self.charge_up_to(seen, self.moment(now_ns), 1, 1);
         let is_over = self.time(current, now_ns) != self.time(seen, now_ns);
         if is_over { (held, 0) } else { self.uncounted(held, units) }

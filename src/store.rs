@@ -31,7 +31,7 @@ pub trait Store: Copy {
 
     #[doc(hidden)]
     /// Counts a denial if the policy counts denials, and returns its decision. Returns `None` if the policy does not
-    /// count denials, or if the request would be admitted now. Only the policy of a word can count denials.
+    /// count denials, or if the request would be admitted now. Stripes and sketches count no denials.
     #[inline(always)]
     fn refuse(&self, _cost: u64, _at: Option<Timestamp>) -> Option<Decision> {
         None

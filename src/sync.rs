@@ -7,8 +7,8 @@
 //!
 //! A model that cannot fail proves nothing. So at the places on which the proofs depend, the code calls [`planted`] to
 //! find out if it is to do the wrong thing. Under loom and shuttle a test plants one [`Fault`] and expects that a check
-//! fails. Everywhere else the result is the constant `false`, and the call compiles to nothing. The table makes these
-//! calls in `src/keyed/memory/points.rs` and in `src/keyed/memory/shard.rs`.
+//! fails. Everywhere else the result is the constant `false`, and the call compiles to nothing. A table of words makes
+//! these calls only in `points.rs`, `shard.rs` and `shard/claim.rs` of `src/keyed/memory`.
 
 #[cfg(any(loom, shuttle))]
 pub mod control;

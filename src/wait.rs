@@ -34,9 +34,9 @@ impl Wait {
         Self { max, units: u64::MAX, jitter_ns: 0 }
     }
 
-    /// The same wait, but behind at most this number of units, which is the length of the queue. With a burst of 1 and
-    /// requests of one unit, `behind(n - 1)` is a leaky bucket used as a queue of n requests, of which the first
-    /// proceeds at once.
+    /// The same wait, but behind at most this number of units, which is the length of the queue: the units charged
+    /// beyond the burst, including those of the request. With a burst of 1 and requests of one unit, `behind(n - 1)` is
+    /// a leaky bucket used as a queue of n requests, of which the first proceeds at once.
     ///
     /// ```
     /// use std::time::Duration;
@@ -51,8 +51,8 @@ impl Wait {
         Self { units, ..self }
     }
 
-    /// The same wait with a random delay of up to this time after the turn. A request never proceeds before its turn.
-    /// So callers that were given the same instant do not all return at once.
+    /// The same wait with a random delay of up to this time after the turn, so that callers that were given the same
+    /// instant do not all return at once. A request never proceeds before its turn.
     #[must_use]
     pub const fn jitter(self, jitter: Duration) -> Self {
         let jitter_ns = jitter.as_nanos();
@@ -67,8 +67,8 @@ impl Wait {
         self.units
     }
 
-    /// The time to sleep for a turn that comes after `until`: the time `until` plus a random part of the jitter, which
-    /// is drawn anew in each call.
+    /// The time to sleep for a turn that is `until` away: `until` plus a random part of the jitter, which is drawn anew
+    /// in each call.
     ///
     /// ```
     /// use std::time::Duration;
@@ -79,7 +79,7 @@ impl Wait {
     /// ```
     #[must_use]
     pub fn spread(&self, until: Duration) -> Duration {
-        // Without a jitter the time is not changed.
+        // Without a jitter there is no delay.
         if self.jitter_ns == 0 {
             return until;
         }
@@ -108,8 +108,8 @@ impl Wait {
 /// internally. Code that does its own sleeping calls [`step`](WaitBudget::step).
 ///
 /// What is left is the wait less the time that has passed by the clock, or less the sum of all sleeps if that is more.
-/// So the bound also holds if the clock advances less than the sleeps. If the clock stands still, each sleep is at
-/// least twice as long as the last one, so that the wait ends.
+/// So the bound also holds if the clock advances less than the sleeps. If the clock stands still, each sleep, without
+/// its jitter, is at least twice as long as the last one, so that the wait ends.
 ///
 /// ```
 /// use std::time::Duration;
@@ -125,10 +125,10 @@ impl Wait {
 pub struct WaitBudget {
     wait: Wait,
     began: Timestamp,
-    /// The time of the last attempt of the request, and the pause after that attempt.
+    /// The latest time of an attempt of the request, and the last pause at this time.
     asked: Timestamp,
     pause: Duration,
-    /// The sum of all pauses so far.
+    /// The sum of all sleeps so far, including their jitters.
     slept: Duration,
     /// The part of the wait that was left at the last attempt.
     left: Duration,
@@ -155,7 +155,7 @@ impl WaitBudget {
         Wait { max: self.left, ..self.wait }
     }
 
-    /// The time to sleep for an instant that is `until` ahead, including the jitter; `None` if the time without the
+    /// The time to sleep for an instant that is `until` away, including the jitter. `None` if the time without the
     /// jitter is longer than the part of the wait that is left.
     pub fn pause(&mut self, until: Duration) -> Option<Duration> {
         // A pause is never zero, since a caller that tries again without a pause would keep its thread busy.
@@ -183,7 +183,7 @@ impl WaitBudget {
         self.spread(Duration::from_nanos(until))
     }
 
-    /// The time to sleep for a turn that comes after `until`, including the jitter.
+    /// The time to sleep for a turn that is `until` away, including the jitter.
     #[must_use]
     pub fn spread(&self, until: Duration) -> Duration {
         // If the turn has come after a sleep, that sleep already included a jitter.

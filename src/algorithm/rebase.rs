@@ -1,5 +1,5 @@
-//! The state of a word after a change of its quota, and the part of its debt that the new quota cannot count. The debt
-//! drains at the old rate up to the change, and at the new rate after it.
+//! The state of a word after a change of its quota, and the units that the new quota cannot count. A debt drains at the
+//! old rate up to the change, and at the new rate after it.
 //!
 //! The state is first computed for the instant of the change. The debt under the old quota then becomes a debt of the
 //! same number of units under the new quota, rounded up, but no more than the new limit and its queue. So the result
@@ -20,7 +20,8 @@
 //! units than drain at the new rate in the time in which the overdraft would have drained at the old rate. If both
 //! quotas have the same windows, counts above the limit stay as well, up to the debt that the new quota allows. If the
 //! new limit is lower than the old one, none of the overdraft is counted, so that no key has to wait for more units
-//! than the new limit. A later change does not bring this overdraft back: at most the old limit stays owed.
+//! than the new limit and its queue. A change back to the old limit does not bring this overdraft back: at most the old
+//! limit and its queue are owed then.
 //!
 //! # The bound
 //! Let T be the instant of the change. Let D be the time from T to the latest decision under the old quota, and E the
@@ -54,9 +55,9 @@
 //! After a limit is lowered, no key waits longer than the time in which the places of its queue and one unit drain
 //! under the new quota.
 //!
-//! If one of the quotas has windows, the units that the old quota still counted at T are charged to the new quota at T,
-//! up to the new limit. The other units become the surplus. The decisions under each quota obey the bound of that
-//! quota.
+//! If one of the quotas has windows and the other does not have the same windows, the units that the old quota still
+//! counted at T are charged to the new quota at T, up to the new limit. The other units become the surplus. The
+//! decisions under each quota obey the bound of that quota.
 
 use super::{Decides, FixedWindow, Former, Held, Kernel, Moment, Penalty, Ruled};
 use crate::sync::{Fault, planted};
@@ -98,8 +99,8 @@ impl Change<'_> {
     /// Converts the state of a word of the old quota into a state under the new one. Both states are measured from
     /// `seen_ns`.
     ///
-    /// If `seen_ns` is before the change and the word is idle then, it owes nothing but its surplus. Without a surplus
-    /// it becomes like a word that was never used.
+    /// If `seen_ns` is not after the change and the word is idle then, the word owes nothing but its surplus. Without a
+    /// surplus it becomes like a word that was never used.
     pub(crate) fn rebased(&self, held: Held, kept: Kept<'_>, seen_ns: u64) -> Rebased {
         let Self { old, new, at_ns, .. } = *self;
         let was_idle = seen_ns <= at_ns && old.is_idle(held, old.moment(seen_ns));
@@ -165,7 +166,7 @@ impl Change<'_> {
                 let unit_ticks = u128::from(new.unit_ticks());
                 let owed = new.ticks_of(old, held.ahead.into()) + left(new.unit_ticks());
                 let most = u128::from(new.burst_ticks().saturating_add(self.queue_ticks));
-                // The overdraft is no more than the debt beyond the new burst and its queue.
+                // Only debt beyond the new burst and its queue can count as overdraft.
                 let overdrawn = self.overdraft(held).min(owed.saturating_sub(most));
                 let counted = (owed.min(most) + overdrawn).min(self.most.into());
                 let ahead = u64::try_from(counted).unwrap_or(u64::MAX);
@@ -273,8 +274,9 @@ fn keeps_windows(old: &Kernel, new: &Kernel) -> bool {
 }
 
 /// A change of quota keeps penalties and the number of denials in a row. This number is cut to one less than the number
-/// with which a penalty begins under the new quota. A penalty continues to its end, but for no longer after the change
-/// than a penalty of the new quota lasts. If the new quota has no penalty, its whole limit counts as used instead.
+/// with which a penalty begins under the new quota, or to 0 if the new quota has no penalty. A penalty continues to its
+/// end, but for no longer after the change than a penalty of the new quota lasts. If the new quota has no penalty, a
+/// penalty that is in force ends, and the whole new limit counts as used.
 impl Ruled<'_> {
     /// The same as [`Change::rebased`], from these rules to the rules of `new`. Under `new`, the time of a word lies at
     /// most `most` ahead. The quota was replaced at `at_ns`, and the state is measured from `seen_ns`.
@@ -348,7 +350,8 @@ impl Ruled<'_> {
 }
 
 impl Kernel {
-    /// The number of units that a word counts at a moment, rounded up. It may be above the limit.
+    /// The number of units that a word counts at a moment. Parts of a unit are rounded up, except in a sliding window
+    /// that rounds shares down. The number may be above the limit.
     pub(crate) fn used(&self, held: Held, moment: Moment) -> u64 {
         match self {
             Self::Gcra(gcra) => held.ahead.div_ceil(gcra.unit_ticks()),
@@ -356,7 +359,8 @@ impl Kernel {
             Self::CalendarWindow(_) => FixedWindow::used(held),
             Self::FromFirst(window) => window.used(held, moment),
             Self::SlidingWindow(window) => window.used(held, moment),
-            // A segmented window has no debt, so it never counts more than its limit.
+            // This is at most the limit. A segmented window has no debt, and denials counted beyond the limit are left
+            // out.
             Self::SegmentedWindow(_) => {
                 self.limit().saturating_sub(self.remaining(held, moment, 0))
             }

@@ -64,7 +64,8 @@ impl AnyLimit<'_> {
         }
     }
 
-    /// True if a charge can be undone. This is true for all limits except sketches: see the top of `all.rs`.
+    /// True if charges are undone. This is true for all limits except sketches: see the top of `all.rs`. (A charge in
+    /// the spill of a table stays, too.)
     pub(super) fn gives_back(&self) -> bool {
         !matches!(self, Self::Cells(_)) || planted(Fault::SketchChargedInTurn)
     }

@@ -27,7 +27,8 @@ pub struct JointDecision {
 }
 
 impl JointDecision {
-    /// True if the request is admitted. Then every limit was charged; otherwise none was.
+    /// True if the request is admitted. Then every limit was charged. Otherwise no limit was, with the exceptions that
+    /// [`check_all`](crate::check_all) names.
     #[must_use]
     pub fn is_allowed(&self) -> bool {
         self.answer.as_ref().is_none_or(|(_, decision)| decision.is_allowed())
@@ -64,8 +65,8 @@ impl JointDecision {
     }
 
     /// The one decision that answers for all limits. If some limits denied, it is the denial with the longest wait.
-    /// Otherwise it is the decision of the limit with the fewest units left. The charge of each limit is in its claim:
-    /// see [`take_permit`](crate::Claim::take_permit).
+    /// Otherwise it is the decision of the limit with the fewest units left. `None` if there were no claims. The charge
+    /// of each limit is in its claim: see [`take_permit`](crate::Claim::take_permit).
     #[must_use]
     pub fn decision(&self) -> Option<&Decision> {
         self.answer.as_ref().map(|(_, decision)| decision)
@@ -121,7 +122,8 @@ impl JointDecision {
 }
 
 /// The answer of limits that were decided together elsewhere, such as in Redis, made from the index and the decision of
-/// each claim. If several decisions are equal, the first one answers.
+/// each claim. Of several denials with the same wait, or admissions with the same number of units left, the first one
+/// answers.
 ///
 /// ```
 /// use tollgate::{JointDecision, Limiter, Quota};

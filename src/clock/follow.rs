@@ -13,9 +13,9 @@
 //! # Which thread reads the wall clock
 //! No separate thread does this: the first reading in each *epoch* of 2^24 steps of the counter also reads the wall
 //! clock. `asked` is the last epoch in which a thread has done so. A thread that reads the counter in a later epoch
-//! *claims* the time in between by one compare-and-swap of `asked`. A thread whose claim fails uses the present offset.
-//! Its reading may be too early a time, which never admits too much. No thread waits. If a thread stops between its
-//! claim and its correction, the clock stays behind until the next claim, an epoch later.
+//! *claims* the time in between by one compare-and-swap of `asked`. If another thread has claimed this epoch first, the
+//! thread uses the present offset. Its reading may be too early a time, which never admits too much. No thread waits.
+//! If a thread stops between its claim and its correction, the clock stays behind until later claims have caught up.
 //!
 //! # Why readings never run backward
 //! Within a thread neither the counter nor the offset runs backward. Only `fetch_max` changes the offset. If one load
@@ -37,10 +37,10 @@
 //! behind `asked` than the counters of two cores can differ. A thread that was held up after it had read the counter
 //! finds the same difference, so it reads the counter a second time to tell the two cases apart. When the counter is
 //! lost, the clock uses the system's monotonic clock (`spare`) as its counter, in the same way. `asked` becomes
-//! [`LOST`], which is above the epoch of every reading. Before `asked` is changed, the offset of the spare is raised to
-//! a time that no reading of the counter exceeds, so that time continues from there. After the change, a thread with an
-//! earlier claim may still correct the old offset, and return a later time. So each reading of the spare loads the old
-//! offset again, and is raised to the latest time that is possible with this offset.
+//! [`LOST`], which is above the epoch of every reading. Before `asked` is changed, the offset of the spare is raised so
+//! far that no reading of the counter was later than the spare's time. After the change, a thread with an earlier claim
+//! may still correct the old offset, and return a later time. So each reading of the spare loads the old offset again,
+//! and is raised to the latest time that is possible with this offset.
 
 use std::time::{Instant, SystemTime};
 
@@ -55,8 +55,8 @@ use crate::sync::{AtomicU64, Fault, Ordering, planted};
 /// shortest epoch. Within an epoch a reading may be late by R of the epoch's length: 17 us.
 const EPOCH_BITS: u32 = 24;
 
-/// R = 2^-10 = 977 parts in a million. Systems slew their clocks by up to 500 parts, and counters are wrong by less
-/// than 100 parts, so nearly 400 parts are left for catching up.
+/// R = 2^-10 = 977 parts in a million. Systems slew their clocks by up to 500 of these parts, and counters are wrong by
+/// less than 100, so nearly 400 are left for catching up.
 const SLEW_BITS: u32 = 10;
 
 /// A clock that is behind by more than this, even after its normal correction, is set forward at once. Leap seconds,
@@ -69,8 +69,8 @@ const SKEW_NS: u64 = 1_000_000_000;
 /// The value of `asked` after the counter has started again from 0.
 const LOST: u64 = u64::MAX;
 
-/// This is added to the `asked` of a counter whose steps are a nanosecond or longer. So `asked` never equals the epoch
-/// of a reading, and each reading takes the slow path.
+/// This is added to the `asked` of a counter whose steps, scaled by 1 - R, are a nanosecond or longer. So `asked` never
+/// equals the epoch of a reading, and each reading takes the slow path.
 const SLOW: u64 = 1 << 63;
 
 /// The state of a clock that follows the system's wall clock. All clones of a clock share it.
@@ -93,7 +93,7 @@ struct Track {
     steps: StepScale,
     /// The number of steps in an epoch, as a power of two.
     bits: u32,
-    /// [`SLOW`] for a counter whose steps are a nanosecond or longer, else 0.
+    /// [`SLOW`] for a counter with such long steps, else 0.
     mark: u64,
     /// The largest number of epochs by which the counters of cores may differ.
     skew: u64,
@@ -222,7 +222,7 @@ impl WallFollower {
     /// The time of a reading `raw` of the counter.
     #[inline(always)]
     pub(super) fn at(&self, raw: u64, steps: &StepScale) -> u64 {
-        // Relaxed: this thread compares `asked` with no other value that it has loaded. See the top of this file.
+        // Relaxed: `asked` need not be as new as the offset that is loaded below. See the top of this file.
         if raw >> EPOCH_BITS != self.track.asked.load(Ordering::Relaxed) {
             return self.ask_at(raw);
         }
@@ -294,8 +294,7 @@ impl WallFollower {
         // `raise` never lowers the offset.
         let found_ns = track.offset.load(Ordering::Relaxed);
         let behind_ns = target_ns.saturating_sub(found_ns);
-        // A smaller difference comes from a leap second or an error that NTP slews, and not from a sleep of the
-        // machine.
+        // A smaller difference may come from a leap second or from an error that NTP slews, so it is not added at once.
         let is_far = behind_ns.saturating_sub(slew_ns) > STEP_NS;
         let more_ns = if is_far { behind_ns } else { behind_ns.min(slew_ns) };
         track.raise(found_ns.saturating_add(more_ns)).wrapping_add(track.steps.ns(raw))

@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use super::{Clock, ClockSource, OtherSource, Timestamp, counted, system_at, unix_at};
 
-/// One reading of the machine's counter for all limits of one request. Reading the counter takes longer than computing
-/// the time of each limit's clock from one reading. The next request makes a new reading.
+/// One reading of the machine's counter for all limits of one request. Reading the counter again would take longer than
+/// computing the time of another clock from this reading. The next request makes a new reading.
 ///
 /// The clocks of a request may have different origins, and some follow the wall clock, so each clock gives another time
 /// for the same instant. For a limit, this is the same as if a thread had been held up between its reading and its

@@ -4,10 +4,10 @@ use std::ops::{Add, Sub};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The latest instant for a word without a key: the beginning of the year 2100, counted from the Unix epoch. Later
-/// instants are treated like this one.
+/// instants are treated like this one. (A window of the calendar has no such bound.)
 ///
-/// With this bound every time fits its word. After this instant the time of a limiter without keys stands still, so the
-/// limiter admits the rest of the burst and then nothing.
+/// With this bound every time fits its word. After this instant the time of such a word stands still, so its limit
+/// admits the units that are left and then nothing.
 pub(crate) const LATEST_NS: u64 = 4_102_444_800_000_000_000;
 
 /// A reading of a clock: nanoseconds since that clock's origin.
@@ -64,11 +64,11 @@ impl Add<Duration> for Timestamp {
 ///
 /// Use it for requests that waited in a queue, a proxy or a batch before they reached the limiter. Otherwise requests
 /// that arrived evenly but were held up together would look like a burst, and be denied. If they are decided
-/// [`at`](crate::Entry::at) `arrived.clamp(now - late, now)`, they are counted at the time when they *arrived*. But
-/// this time is cut, so that it is at most `late` ago and never in the future:
-/// * **No units are created.** A late request is decided like any other request whose `now` is before an earlier `now`.
-///   Stored time never falls, so spent units do not come back, and the wait of the request counts from the request's
-///   own time. In the times of the decisions, every bound holds as stated.
+/// [`at`](crate::Entry::at) `arrived.clamp(now - late, now)`, they are counted at the time when they *arrived*, or
+/// `late` ago if they arrived earlier. A time in the future is replaced by now. This has the following consequences:
+/// * **No units are created.** A late request is decided like any other request whose `now` is before the `now` of an
+///   earlier request. It lowers no stored time, so spent units do not come back, and the wait of the request counts
+///   from the request's own time. In the times of the decisions, every bound holds as stated.
 /// * **In the limiter's own time** an interval of length W admits no more than the bound for W + `late`, because its
 ///   requests arrived within an interval of length W + `late`. So with a shorter `late`, a client gains less by
 ///   claiming that its request arrived earlier. Take the time of arrival yourself, where the request comes in, and do

@@ -33,13 +33,14 @@ pub enum DenialReason {
     /// A penalty is in force, and every request is denied until it ends. The denial that began the penalty has this
     /// reason, too.
     Penalty,
-    /// The key was new and the table had no cell for it, or other threads that installed the same key interfered 8
-    /// times. If the table has a spill ([`WhenFull::Spill`](crate::WhenFull::Spill)), the spill decides instead, unless
-    /// the request's time is far from the times of other requests to the table.
+    /// The key was new and the table had no cell for it, or other threads disturbed its installation 8 times. If the
+    /// table has a spill ([`WhenFull::Spill`](crate::WhenFull::Spill)), the spill decides instead, unless it is
+    /// disturbed as well, or the request's time is far from the times of other requests to the table. An entry whose
+    /// [own quota](crate::Entry::under) was forgotten and replaced is also denied for this reason.
     TableFull,
-    /// The key was new and the table had no cell for it, so the spill decided, and denied the request: see
-    /// [`Decision::is_spilled`](crate::Decision::is_spilled). The traffic of other keys may be the reason. Even so, a
-    /// request after [`retry_after`](Denial::retry_after) is admitted if no other request is charged meanwhile.
+    /// The key was new, and the spill denied the request: see [`Decision::is_spilled`](crate::Decision::is_spilled).
+    /// The traffic of other keys may be the reason. Even so, a request after [`retry_after`](Denial::retry_after) is
+    /// admitted if no other request is charged meanwhile.
     Spilled,
 }
 
@@ -74,7 +75,7 @@ impl Denial {
     /// admitted.
     ///
     /// If the table was full ([`DenialReason::TableFull`]), this is the time until the first cell that the key could
-    /// take becomes free. During a penalty ([`DenialReason::Penalty`]), it is the time until the end of the penalty.
+    /// take may be free. During a penalty ([`DenialReason::Penalty`]), it is the time until the end of the penalty.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         if self.never_fits() {
@@ -220,7 +221,7 @@ impl fmt::Display for Denial {
 
 impl std::error::Error for Denial {}
 
-/// The text is for people, so it leaves out the nanoseconds of a wait.
+/// Rounds a wait up to milliseconds, since the text is for people.
 fn round_up_to_millis(wait: Duration) -> Duration {
     let millis = wait.as_nanos().div_ceil(1_000_000);
     Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX))

@@ -41,7 +41,8 @@ impl fmt::Debug for Permit {
 }
 
 impl Permit {
-    /// The number of units that were charged: 0 for a peek.
+    /// The number of units that were charged: 0 for a peek. If another source admitted the request
+    /// ([`check_or`](crate::Entry::check_or)), it is the cost of the request.
     #[must_use]
     pub fn cost(&self) -> u64 {
         self.view.cost
@@ -114,11 +115,12 @@ impl Permit {
     }
 
     /// The first instant at which the debt after the request has drained to the burst. It is not before the time of the
-    /// request. Under a window this is the time of the request, even if the window in force began later.
+    /// request. In a sliding log it is the turn of the request. Under a window it is the time of the request, even if
+    /// the window in force began later.
     pub(crate) fn ready_at(&self) -> Timestamp {
         let View { figures, at_ns, now_ns, .. } = &self.view;
         let ready_ns = match figures {
-            // The permit is ready at once. This branch avoids the division that computes the instant in general.
+            // The permit is ready at once, and no division is needed to compute the instant.
             Figures::Word { kernel: Kernel::Gcra(gcra), held }
                 if held.ahead <= gcra.burst_ticks() && at_ns <= now_ns =>
             {

@@ -11,8 +11,8 @@ use crate::verdict::{Mark, Verdict};
 /// as in Redis, in a service, or by a test double.
 ///
 /// [`Decision::summary`] and [`Permit::summary`] make a summary. [`Decision::from`] makes a decision with these
-/// figures, but no limiter of this crate refunds the permit of this decision. With the feature `serde`, summaries and
-/// decisions are maps of these fields. Durations are seconds and nanoseconds; the share and the reason are text.
+/// figures. A refund of its permit gives nothing back. With the feature `serde`, summaries and decisions are maps of
+/// these fields. Durations are seconds and nanoseconds; the share and the reason are text.
 ///
 /// ```
 /// use std::time::Duration;
@@ -69,7 +69,7 @@ impl View {
 }
 
 impl Permit {
-    /// The figures of this permit. They can be copied, and report the admission after the permit is given away.
+    /// The figures of this permit. They can be copied, and still describe the admission after the permit is given away.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
@@ -146,7 +146,7 @@ impl From<DecisionSummary> for Decision {
     }
 }
 
-// Two decisions are equal if all their answers are equal, no matter how and when they were made.
+// Two decisions are equal if their summaries are equal, no matter how and when they were made.
 
 impl PartialEq for Permit {
     fn eq(&self, other: &Self) -> bool {

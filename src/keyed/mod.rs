@@ -2,8 +2,8 @@
 //!
 //! # What the table rests on
 //! A change of the protocol must keep these invariants. The third column names the file that argues for the invariant.
-//! The fourth column names faults from `src/sync/faults.rs`. A loom model plants each fault, and must find that the
-//! invariant breaks.
+//! The fourth column names faults from `src/sync/faults.rs`. For each of these faults, a loom model plants the fault
+//! and must find that the invariant breaks.
 //!
 //! | | Invariant | Argued in | Faults that break it |
 //! |--:|---|---|---|
@@ -89,17 +89,17 @@ pub use verbs::stats::Stats;
 /// One limit per key, in memory fixed at construction.
 ///
 /// Every key's identity and state is one atomic word in a cache-padded shard. A decision takes one hash, one cache
-/// line, and, if the request is admitted, one compare-and-swap. A denial writes nothing, with two exceptions: it
-/// carries the key over to a faster quota ([`Entry::under`](crate::Entry::under)), or the policy counts denials
-/// ([`AtLimit`](crate::AtLimit)). No thread ever waits for another, no decision allocates, and nothing runs in the
-/// background.
+/// line, and, if the request is admitted, one compare-and-swap. A denial does not write the key's word, with two
+/// exceptions: it carries the key over to a faster quota ([`Entry::under`](crate::Entry::under)), or the policy counts
+/// denials ([`AtLimit`](crate::AtLimit)). No thread ever waits for another, no decision allocates, and nothing runs in
+/// the background.
 ///
 /// # What it guarantees
 /// * A key with spent units is never evicted: a flood of other keys resets nobody's limit.
 /// * A key that has become idle (its quota is full again) is forgotten in place when its cell is needed, or when it has
 ///   been idle for an epoch ([`Stats::epoch`]).
 /// * When every shard of a *new* key is full of live keys, the key is decided in the *spill* and counted
-///   ([`Stats::spilled`]). The spill is a sketch with an eighth of the table's memory. A key gets no more than its
+///   ([`Stats::spilled`]). The spill is a sketch with an eighth of the memory of the cells. A key gets no more than its
 ///   quota there, and less if it shares cells of the sketch with other keys ([`WhenFull::Spill`]). A table can also be
 ///   built to deny such a key ([`when_full`](KeyedLimiter::when_full)). In a table that is filled to its capacity,
 ///   fewer than 1 key in 100,000 is decided in the spill. Where new keys replace old keys all the time, it is 1 key in
@@ -116,7 +116,7 @@ pub use verbs::stats::Stats;
 /// the limit. The table takes about `capacity * 1.54 * (8 * limit + 25)` bytes, where the limit of a soft policy is its
 /// softened limit. A key is forgotten when its units have left the window. There is no spill: a new key for which there
 /// is no room is denied. The assumption is then that no thread sleeps while the header of a log changes exactly 2^22
-/// times.
+/// times, or a multiple of that.
 ///
 /// ```
 /// use tollgate::{KeyedLimiter, Quota};
@@ -236,7 +236,7 @@ type LogKey<'a> = (LogTable<'a>, Identity, usize);
 
 /// A key's place in a table: the shards where it may live. The cache line of its home has been prefetched.
 ///
-/// The place keeps neither the key nor its type, so all places have the same type.
+/// The place keeps neither the key nor its type, so places of all limiters have the same type.
 #[derive(Clone, Copy)]
 pub struct Place<'a> {
     table: &'a Table,

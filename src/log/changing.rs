@@ -28,7 +28,7 @@
 //!   may write to it. So unmarked slots are closed, and then all slots are read once more. If the mark of a slot was
 //!   removed meanwhile, the slot may be earlier than a closed slot. Then the two slots are exchanged: the earlier slot
 //!   is closed first, so that no more slots are in use than before. If a marked slot is earlier, the slots are read
-//!   again, a few times. If the mark is still there after these readings, the closed slots are opened again, and the
+//!   again, up to 64 times. If the mark is still there after these readings, the closed slots are opened again, and the
 //!   change is refused. Slots that are marked later do not matter, since none of them is earlier than a closed slot.
 //! * *It is given back*, which lowers its time. So a refund and a change exclude each other: both are announced in the
 //!   word of the count, and the later one is refused. A permit from before a change gives back nothing after the
@@ -75,7 +75,7 @@ pub(super) struct ChangingCount {
     /// The first policy, which has the largest count.
     built: Policy,
     /// The count in force, with the marks for a change and for refunds under way. The count is never less than the
-    /// number of slots in use, so no answer gives too many remaining units.
+    /// number of slots in use, so there are never more free slots than the count.
     count: AtomicU64,
     /// The number of changes of the count so far.
     changes: AtomicU64,
@@ -212,7 +212,7 @@ struct Earlier {
 }
 
 /// The slots are read one after the other. This is enough, because only the caller closes slots. Until the caller gives
-/// up its right to change the count, the time of a slot in use (without its mark) only rises.
+/// up its right to change the count, the time of a slot in use (without its mark) only rises, apart from a reset.
 fn earlier(ring: &Ring) -> Earlier {
     let latest_ns = words(ring).filter(|&word| is_closed(word)).map(time).max().unwrap_or(0);
     let mut earlier = Earlier { unmarked: 0, marked: 0 };
@@ -232,8 +232,7 @@ fn words(ring: &Ring) -> impl Iterator<Item = u64> {
 /// Opens the `units` closed slots with the latest times. There are enough closed slots, since only a change opens
 /// slots.
 fn open(ring: &Ring, units: u64) {
-    // The number that is given to a slot is the complement of its time, so the slot with the latest time has the least
-    // number.
+    // The number of a slot is the complement of its time, so the slot with the latest time has the least number.
     let number = |word| if planted(Fault::EarliestOpened) { time(word) } else { !time(word) };
     let latest_first = |word: u64| is_closed(word).then(|| number(word));
     rewrite_least(ring, units, latest_first, time);

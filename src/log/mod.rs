@@ -1,8 +1,8 @@
 //! [`Log`]: an exact sliding log for one limit, which many threads share.
 //!
-//! It keeps a time for each unit of the limit. A request is admitted if its units and the units that were admitted in
-//! `(now - period, now]` are together at most the limit. A unit whose age equals the period does not count any more. No
-//! algorithm that has only one word can be this exact.
+//! It keeps a time for each unit of the limit. While times rise, a request is admitted if its units and the units that
+//! were admitted in `(now - period, now]` are together at most the limit. A unit whose age equals the period does not
+//! count any more. No algorithm that has only one word can be this exact.
 //!
 //! # What it guarantees
 //! * Measured by the times that the callers gave, no half-open window `[t, t + period)` ever holds more than the limit,
@@ -14,9 +14,9 @@
 //!   of all recorded units the log keeps the newest, one in each slot. (In a log of more than 64 units, a denial may
 //!   also write a bound that shortens later searches.) If a request for several units loses a race for the last free
 //!   slots, it may cause the denial of another request at the same moment. It cannot cause an admission.
-//! * A unit that is given back may become free up to a period late, if another thread reads its slot at the same
-//!   moment. In a log of more than 64 units the same is true of a unit that a reset forgets. If the unit was taken for
-//!   a time further ahead, it may become free even later; then another reset frees it.
+//! * In a log of more than 64 units, a unit that is given back, or that a reset forgets, may become free up to a period
+//!   late, if another thread reads its slot at the same moment. If a reset forgets a unit that was taken for a time
+//!   further ahead, the unit may become free even later; then another reset frees it.
 //!
 //! # What it costs
 //! A log takes 8 bytes for each unit of the (softened) limit. Above 64 units the slots lie in rows, with 16 bytes for
@@ -31,7 +31,7 @@
 //! for a denied cost of several units takes up to 64 rounds. A request for all 2^20 units takes a third of a megabyte
 //! of stack.
 //!
-//! A `now` far in the future is accepted: the units of its request are not available until that time.
+//! A `now` far in the future is accepted: the units of its request are available again only a period after that time.
 
 mod changing;
 #[cfg(test)]

@@ -5,11 +5,11 @@
 //! advances the cursor and gets a different slot, so the threads do not compete for one slot. The cursor is only a
 //! hint: a search that finds no free slot has read every slot, no matter where it began.
 //!
-//! A search can skip rows. In a log of n slots a row has about the square root of n slots. Each row has two bounds: a
-//! lower bound and an upper bound of the times in the row. A thread that has read the whole row raises the lower bound.
-//! A thread that is about to take a slot of the row raises the upper bound. So if the log is empty or full, or if times
-//! rise, a decision reads only the bounds and one or two rows. In the worst case, when the callers' times jump back and
-//! forth, all slots are read.
+//! A search can skip rows. In a log of n slots a row has about the square root of n slots, but at least 64 and at most
+//! 1,024. Each row has two bounds: a lower bound and an upper bound of the times in the row. A thread that has read the
+//! whole row raises the lower bound. A thread that is about to take a slot of the row raises the upper bound. So if the
+//! log is empty or full, or if times rise, a decision reads only the bounds and one or two rows. In the worst case,
+//! when the callers' times jump back and forth, all slots are read.
 //!
 //! A denial and a peek take no slot, but they may write such a bound, so that other requests need not read the row
 //! again.

@@ -17,7 +17,8 @@ use super::slots::{
 use super::survey::{answers, count_free, survey};
 use super::take::{Taken, Want, rewrite, take, take_each};
 
-/// A reservation is denied after this many rounds in which other requests have marked the slots that it needs.
+/// A reservation is denied, and a denial is not recorded, after this many rounds in which other requests have marked
+/// the slots that it needs.
 const ROUNDS: u32 = 8;
 
 /// The quota of a log: a number of units in each window.
@@ -56,13 +57,13 @@ struct LogCharge {
 }
 
 impl LogRequest {
-    /// A time after the latest time is replaced by the latest time, as in every limiter.
+    /// A time after the latest time is replaced by the latest time.
     pub(crate) fn new(verb: Verb, cost: u64, now_ns: u64, charge: bool) -> Self {
         Self { now_ns: now_ns.min(LATEST_NS), cost, charge: charge && cost > 0, verb }
     }
 
-    /// True if the request would be denied in every state of the log. A request for as much as fits is never such a
-    /// request.
+    /// True if the request would be denied in every state of the log. A request for as much as fits and a charge into
+    /// debt are never such requests.
     pub(crate) fn is_never(&self, limit: u64) -> bool {
         self.cost > limit && !matches!(self.verb, Verb::UpTo | Verb::Charge)
     }
@@ -125,9 +126,9 @@ impl LogRule {
         View { figures, at_ns, now_ns, cost, soft_bp: self.soft_bp, mark }
     }
 
-    /// True if an admission is over the limit that a soft policy names. This is so if fewer units are left than the
-    /// number by which the limit is softened. The units of a peek count as taken. The number of units that are left may
-    /// also be lower because another thread took units just before it was read.
+    /// The mark of an admission. An admission is over the limit that a soft policy names if fewer units are left than
+    /// the number by which the limit is softened. The units of a peek count as taken. The number of units that are left
+    /// may also be lower because another thread took units just before it was read.
     fn mark(&self, answers: Answers, unpaid: u64) -> Mark {
         let is_over = answers.remaining < self.beyond.saturating_add(unpaid);
         if self.soft_bp > 0 && is_over { Mark::Over } else { Mark::None }
@@ -179,8 +180,8 @@ impl LogRule {
         if ask.verb == Verb::Refuse && units <= self.limit && count_free(slots, now_ns) >= units {
             return Some(false);
         }
-        // A try leaves the counting to the refusal that follows it. A charge is never denied, and a cost that never
-        // fits is not counted.
+        // A try leaves the counting to the refusal that follows it. A charge that takes nothing does not count as a
+        // denial, and neither does a cost that never fits.
         let is_counted =
             ask.verb.counts_its_denial() && ask.verb != Verb::Charge && units <= self.limit;
         let is_counted = is_counted && self.counts_denials && !self.is_fresh(slots, now_ns);
@@ -260,7 +261,8 @@ impl LogRule {
     /// admits in one window. This also means that the loop of a charge ends.
     fn charge_into_debt(&self, slots: &impl Slots, want: Want) -> Option<u64> {
         let (now_ns, latest_ns) = (want.now_ns, within(want.now_ns, self.window_ns));
-        // Each slot is taken for the instant at which it becomes free, but for no instant before the log began.
+        // Each slot is taken for the instant at which it becomes free, but for no instant before now or before the log
+        // began.
         let from_ns = now_ns.max(slots.base_ns());
         let next = |old: u64| free_at(old.max(from_ns), self.window_ns);
         let (mut units, mut at_ns) = (0, now_ns);
@@ -326,8 +328,8 @@ impl LogRule {
         denied
     }
 
-    /// The permit of a charge. It holds the content of its slots, by which a refund finds them again, and the number of
-    /// changes of the count.
+    /// The permit of a charge. It stores the content of the charged slots, by which a refund finds them again, and the
+    /// number of changes of the count.
     fn permit(&self, ask: LogRequest, charged: LogCharge, answers: Answers) -> Decision {
         let LogCharge { units, turn_ns } = charged;
         // `word` is never `None`, since a window is longer than 0.
@@ -376,8 +378,7 @@ impl LogRule {
                 let is_used = |word| !is_marked(word) && is_used(word);
                 beyond + rewrite(slots, units - beyond, |word| is_used(word).then_some(now_ns))
             }
-            // A slot is set to now and not to 0, so that a request with an earlier time still waits until now, as in
-            // every limiter.
+            // A slot is set to now and not to 0, so that a request with an earlier time still waits until now.
             Amendment::Reset => {
                 // Closed slots are reset, too, since they may be opened again before they are free. Open and closed
                 // slots are handled in the same pass, so that no slot is missed if it is closed or opened meanwhile.

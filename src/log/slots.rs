@@ -13,10 +13,11 @@
 //! | a time, free for the caller | the same time, marked | compare-and-swap: one of several units |
 //! | marked | now and a window, or the old time | a store, by the thread that marked it: no other may |
 //! | an instant and a window | that instant | compare-and-swap: the unit taken for it is given back |
-//! | a time after now | now | compare-and-swap: a reset |
+//! | a time after now | now | compare-and-swap: a reset, or an uncharge |
 //! | a time | a later one: now and a window | compare-and-swap: a denied unit is recorded |
 //! | a time | the same, *closed* | compare-and-swap: a limit that may change is lowered (`changing.rs`) |
 //! | closed | the time under it | compare-and-swap: such a limit is raised |
+//! | closed, a time after now | closed, now | compare-and-swap: a reset, or an uncharge |
 //!
 //! In the table, "now" is a later time for two kinds of request. A reservation uses its *turn*: the instant at which
 //! all of its slots are free. A charge into debt uses for each slot the instant at which that slot is free.
@@ -31,8 +32,8 @@
 //! A slot that is given back holds the instant for which it was taken. Before it was taken, the slot had a time that
 //! was no later. (That time is not stored any more.) So the slot is free no earlier than before it was taken, and stays
 //! a window away from the other instants for which it was taken. (The slot must not be set to 0: a late caller could
-//! then take it for an instant too close to an earlier one.) A reset forgets units, so the bound covers only units from
-//! after the last reset.
+//! then take it for an instant too close to an earlier one.) A reset and an uncharge forget units, so the bound does
+//! not cover these units.
 //!
 //! Recording a denied unit only raises the time of a slot. The slot with the earliest time is chosen, so that the
 //! newest units are kept. So the unit that had this slot counts for longer than before, never for less time. If this
@@ -46,7 +47,7 @@
 use crate::clock::LATEST_NS;
 use crate::sync::{AtomicU64, Fault, Ordering, planted};
 
-/// The bit that is set in a slot while a request of several units holds it.
+/// The bit that is set in a slot while a request of several units holds the slot, and in a closed slot.
 const MARK: u64 = 1 << 63;
 
 /// The bit that is set together with the mark in a closed slot. This bit is above all times of slots that a request can
@@ -87,8 +88,8 @@ pub(crate) fn is_free(word: u64, at_ns: u64) -> bool {
     word <= at_ns
 }
 
-/// The time of a slot, or the time under its mark. Apart from refunds and resets, the slot never holds an earlier time
-/// again.
+/// The time of a slot, or the time under its mark. The slot holds an earlier time again only if its unit is given back
+/// or forgotten.
 #[inline]
 pub(crate) fn time(word: u64) -> u64 {
     if is_closed(word) { word & !(MARK | CLOSED) } else { word & !MARK }
@@ -141,8 +142,9 @@ pub(crate) fn settle(slot: &AtomicU64, time_ns: u64) {
 /// Raises a bound. It writes only if the bound is lower.
 #[inline]
 pub(crate) fn raise(bound: &AtomicU64, to_ns: u64) {
-    // Relaxed: a bound orders no other memory. A bound stays true (see `Slots`), so a search that reads an old value
-    // only skips fewer rows. A caller that needs an ordering adds a fence (`src/keyed/log`).
+    // Relaxed: a bound orders no other memory. With an old lower bound, a search only skips fewer rows. With an old
+    // upper bound, a reader counts the slots as they were before. A caller that needs an ordering adds a fence
+    // (`src/keyed/log`).
     if bound.load(Ordering::Relaxed) < to_ns {
         bound.fetch_max(to_ns, Ordering::Relaxed);
     }

@@ -17,8 +17,8 @@
 //! old time is still there when the mark is removed, as if there had been no attempt. Two attempts that need each
 //! other's slots may both be denied. Nothing is retried, so no thread waits.
 //!
-//! The marks of an attempt are kept as bits on the stack, in one frame for each row with marks. A frame takes a little
-//! more than 128 bytes, for up to 1024 units.
+//! The marks of an attempt are kept as bits on the stack, in one frame for each row with marks. A frame takes about 350
+//! bytes, of which 128 are the marks of up to 1024 units.
 
 use crate::sync::{Fault, planted};
 
@@ -189,12 +189,12 @@ fn take_in_row(
 ///
 /// If the slot holds `mine`, it is right to restore `old`. The bits `mine` are the caller's own, or those of an
 /// equivalent unit. A later request finds the slot free only at `mine` or later, and writes a later time. So the slot
-/// holds `mine` until it is restored, taken or given back. It may be given back in place of another slot with the same
-/// bits, for a unit of the same instant. The other slot then stands for this unit: slots with equal bits are
+/// holds `mine` until it is restored, taken or given back. This slot may be given back in place of another slot with
+/// the same bits, for a unit of the same instant. The other slot then stands for this unit: slots with equal bits are
 /// interchangeable, and as many of them are restored or given back as were written. The same is true if this slot was
-/// then taken again for that instant. Only a reset removes a unit without a permit for it. After a reset, a new unit
-/// for the very same instant may be restored in place of a unit from before the reset. The documentation of a reset
-/// says the same about permits from before it.
+/// then taken again for that instant. Only a reset or an uncharge removes a unit without a permit for it. After that, a
+/// new unit for the very same instant may be restored in place of the removed unit. The documentation of a reset says
+/// the same about permits from before it.
 fn put_back(slots: &impl Slots, row: usize, index: usize, mine: u64, old: u64) {
     let slot = &slots.row(row)[index];
     if planted(Fault::ChargeLeftBehind) {
@@ -270,7 +270,7 @@ fn settle_all(row: &[crate::sync::AtomicU64], marks: &Marks, free_ns: Option<u64
 ///
 /// A slot is replaced only if it still holds the exact word that was read. The word was read before the test of the
 /// slots' owner. A later owner writes times that are later than all earlier times, so no unit of another key is given
-/// back. A marked slot is left to the thread that made the mark.
+/// back. Every caller's `next` leaves a marked slot to the thread that made the mark.
 pub(super) fn rewrite(slots: &impl Slots, units: u64, next: impl Fn(u64) -> Option<u64>) -> u64 {
     let mut done = 0;
     for row in 0..slots.rows() {

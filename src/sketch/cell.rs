@@ -4,10 +4,11 @@
 //! A decision of [`Limiter`](crate::Limiter) reads and writes only one word, so `Relaxed` is enough for it. Here a
 //! request charges several words. The *deciding cell* of a request is the cell whose word decides it. The proof in
 //! [`super::rows`] needs one fact: if A and B are requests of one key, at least one of them finds the other's charge in
-//! its deciding cell. Each request adds its cost to the other's deciding cell before it is decided itself. Suppose that
-//! neither found the other's charge. Then A's decision came before B's add in one cell, and B's decision before A's add
-//! in the other cell. But each request makes its add before its own decision. So this order is a circle. The orderings
-//! make a circle impossible, for two reasons:
+//! its deciding cell. Each request adds its cost to the other's deciding cell before it is decided itself. If both have
+//! the same deciding cell, the later one finds the other's charge there. Suppose that they have different deciding
+//! cells, and that neither found the other's charge. Then A's decision came before B's add in one cell, and B's
+//! decision before A's add in the other cell. But each request makes its add before its own decision. So this order is
+//! a circle. The orderings make a circle impossible, for two reasons:
 //!
 //! * Every change is a read-modify-write that is `AcqRel`. So a thread that changes a cell has *seen* everything that
 //!   earlier writers of the cell did before their changes, in any cell. Every change is such an operation, so no
@@ -123,7 +124,7 @@ impl SketchCell {
     }
 
     /// Adds the cost, whether or not it fits. Returns `false` if the cell belongs to another quota. Lock-free: a thread
-    /// has to try again only because another thread's charge succeeded.
+    /// has to try again only if another thread has changed the cell, or after a spurious failure.
     #[inline(always)]
     pub(super) fn add<A: Adds, F: Reads>(&self, ask: &SketchRequest<'_, A, F>) -> bool {
         let mut word = self.word();

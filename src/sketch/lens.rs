@@ -23,7 +23,7 @@ use super::cell::{SketchRequest, longest_debt};
 use super::place::Places;
 use super::rows::Cells;
 
-/// The largest distance by which a word's time may lie ahead of now without a debt, in its unit of time: a window, a
+/// The largest distance by which a word's time may lie ahead of `now` without a debt, in its unit of time: a window, a
 /// quantum, and their rounding.
 const SLACK: u64 = 4;
 
@@ -119,7 +119,7 @@ impl Lens {
     /// The number of bits for the fineness of the word's time or of its surplus, whichever has fewer bits, but at
     /// most 8.
     fn merit(&self) -> u32 {
-        // As in the table's own words (`keyed/layout/shared.rs`).
+        // 8 is the number of `SURPLUS_BITS_ENOUGH` in `keyed/memory/layout/shared.rs`.
         let ticks = if self.kernel.is_gcra() { self.kernel.fineness().ilog2() } else { u32::MAX };
         ticks.min(self.surplus_bits).min(8)
     }
@@ -152,6 +152,7 @@ impl Lens {
     }
 
     /// The sketch's estimate of the key's state at this instant: the state of the key's word with the least load.
+    /// Returns `None` if one of the cells belongs to another quota.
     ///
     /// Consider a separate word of the key that was charged with everything that was added for the key before this
     /// call. The estimate owes no less than that word. So a table that gives the key a cell with this estimate admits
@@ -194,7 +195,8 @@ impl Lens {
     }
 
     /// Decides a request by cells that are read at `at`. The request's own `now` is `late` before `at`. If it is
-    /// admitted, every row is charged. Returns the verdict and the state of the deciding cell.
+    /// admitted, every row is charged. Returns the verdict and the state of the deciding cell, or `None` if one of the
+    /// cells belongs to another quota.
     pub(crate) fn check_late(
         &self,
         cells: &Cells,

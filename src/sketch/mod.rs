@@ -89,7 +89,8 @@ impl<K: Hash + ?Sized> SketchLimiter<K> {
     /// the hasher or the clock, use a [`builder`](SketchLimiter::builder).
     ///
     /// # Errors
-    /// Returns an error if the policy has windows from the first request, or if the memory cannot be allocated.
+    /// Returns an error if the policy is a sliding log, if it has windows from the first request or an option for its
+    /// limit other than `soft`, or if the memory cannot be allocated.
     ///
     /// ```
     /// use tollgate::{BuildError, Policy, SketchLimiter, SketchSize};
@@ -181,8 +182,9 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchBuilder<K, S> {
     /// The limiter, with this size.
     ///
     /// # Errors
-    /// Returns an error if the policy has windows from the first request, if it has windows of the calendar and the
-    /// clock does not give the date, or if the memory cannot be allocated.
+    /// Returns an error if the policy is a sliding log, if it has windows from the first request or an option for its
+    /// limit other than `soft`, if it has windows of the calendar and the clock does not give the date, or if the
+    /// memory cannot be allocated.
     ///
     /// ```
     /// use tollgate::{BuildError, Policy, SketchLimiter, SketchSize};

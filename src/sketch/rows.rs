@@ -148,7 +148,7 @@ impl Cells {
                 }
                 return Some(step);
             }
-            // A request with a later time has moved the cell to a later window, so this request begins again.
+            // The cell is in a later window or belongs to another quota by now, so this request begins again.
         }
     }
 

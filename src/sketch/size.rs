@@ -92,7 +92,7 @@ impl SketchSize {
     /// use only a little of a large burst are refused far more rarely. The size has the least d for which 4^d is at
     /// least `refused_one_in`, but at most 8 rows, and w follows from the formula. A live key then takes 101 bytes for
     /// 1 in 100, 159 bytes for 1 in 1,000 and 209 bytes for 1 in 10,000. In a [`KeyedLimiter`](crate::KeyedLimiter) a
-    /// key takes 16 bytes.
+    /// key takes 14.7 bytes.
     ///
     /// # Errors
     /// Returns an error if the load is 0 keys, if the target is 1 in 0 or 1 in 1, which any sketch would meet, or if

@@ -25,7 +25,7 @@ pub enum SnapshotError {
         /// The number of bytes that were requested.
         bytes: usize,
     },
-    /// Another thread is changing a quota of this limiter.
+    /// Another thread is changing a quota of this limiter, or taking another snapshot of it.
     Changing,
     /// The limiter is a [`Limiter`](crate::Limiter) whose quota may change. A file contains only one policy for its
     /// word.
@@ -84,8 +84,8 @@ pub enum RestoreError {
     /// The file is not a snapshot, or has changed since it was written. It may be too short or too long, or have a
     /// number or a word that no snapshot has.
     Damaged(String),
-    /// The snapshot was taken under another policy, or with other [tiers](crate::KeyedBuilder::tier) or another
-    /// headroom.
+    /// The snapshot was taken under another policy or with other [tiers](crate::KeyedBuilder::tier), or the headroom
+    /// does not fit in its words.
     Policy(String),
     /// The snapshot does not match this limiter. It may be from another kind of limiter, have another hasher, or have
     /// times with another origin than the clock's. It may also have been written by another version, or on a machine on

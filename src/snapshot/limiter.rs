@@ -23,8 +23,8 @@ impl Limiter {
     /// one, so that a whole file exists at every moment.
     ///
     /// # Errors
-    /// Returns an error if the writer fails, or if the limiter was built as
-    /// [`changing`](crate::LimiterBuilder::changing).
+    /// Returns an error if the writer fails, if there is no memory for a copy of a sliding log, or if the limiter was
+    /// built as [`changing`](crate::LimiterBuilder::changing).
     ///
     /// ```
     /// use tollgate::{Clock, Limiter, Quota};
@@ -54,8 +54,8 @@ impl Limiter {
                 words.extend(saved);
                 (words, of_slots(&log.rule()))
             }
-            // The policy of these limiters may have changed since they were built, and a file can contain only the
-            // policy with which a limiter was built.
+            // The policy of these limiters may have changed since they were built, and the file would name the policy
+            // with which they were built.
             State::Log(_) | State::Changing(_) => return Err(SnapshotError::NotFixed),
         };
         // The clocks are read after the word, and in this order: see the top of `crate::snapshot`.

@@ -2,10 +2,10 @@
 //!
 //! # What is promised
 //! * **Nothing blocks.** A snapshot only loads words, and other threads go on deciding and writing.
-//! * **Charges meanwhile.** Each word is read once. The file contains the charges that were made to a word before that
-//!   moment, and no later charges. So the file holds, for every key, all charges from before the call of `snapshot`
-//!   that have not drained. For each request that is charged during the call, it holds either the whole cost or
-//!   nothing, since a decision is one compare-and-swap.
+//! * **Charges meanwhile.** Each word in the file was read at one moment. The file contains the charges that were made
+//!   to the word before that moment, and no later charges. So the file holds, for every key, all charges from before
+//!   the call of `snapshot` that have not drained. For each request that is charged during the call, it holds either
+//!   the whole cost or nothing, since a decision is one compare-and-swap.
 //! * **A restored limiter admits no more.** The restored limiter has the words of the file. So with each word it admits
 //!   what the old limiter would have admitted from the moment at which the word was read. In the worst case, units that
 //!   were charged after that moment are admitted a second time. To avoid this, take the snapshot after the last request
@@ -107,8 +107,8 @@ pub(crate) fn write<W: Write>(
     let bytes = preamble.to_bytes();
     checksum.add(&bytes);
     writer.write_all(&bytes)?;
-    // The preamble is not part of the second checksum: data followed by its own CRC always leaves the same remainder,
-    // so the second checksum would not depend on the preamble.
+    // The second checksum covers the preamble and the words, but not the first checksum: data followed by its own CRC
+    // always leaves the same remainder, so the second checksum would then not depend on the preamble.
     writer.write_all(&checksum.value().to_le_bytes())?;
     for word in words {
         let bytes = word.to_le_bytes();

@@ -88,8 +88,9 @@ pub(crate) struct Form {
     /// The number of ticks in a unit for GCRA, the nanoseconds in a quantum for `from-first` windows, and the packing
     /// of the counts for segmented windows.
     pub(crate) fineness: u64,
-    /// The epoch of a table's words, in the algorithm's unit. `back` is the largest distance by which the time of a
-    /// word lies behind now, in the same unit.
+    /// The epoch of a table's words, in the algorithm's unit. `back` is the furthest that a word's time may lie before
+    /// the instant at which the word is read, in the same unit. For tiers these fields hold other numbers: see
+    /// `form_of` in `keyed/quotas/book/saved.rs`.
     pub(crate) epoch: u64,
     pub(crate) back: u64,
     /// The quantum, in ns, to which the end of a penalty is rounded up within a unit of time. It is 1 for GCRA, and 0

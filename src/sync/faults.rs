@@ -63,7 +63,7 @@ pub enum Fault {
     PublishWithoutSweep,
     /// A floor advances to its goal in one step, even if live words have earlier times.
     JumpOverLiveWords,
-    /// An install that ends in a denial leaves its claim behind.
+    /// An install that does not open its claim leaves the claim behind.
     GiveBackForgotten,
     /// The pairing of shards is not symmetric: the second shard of a key is not paired with the first.
     OverlappingShardPairs,
@@ -185,7 +185,7 @@ pub enum Fault {
     PinLeavesMark,
     /// A quota's place is freed although words carry its index.
     FreedUnseen,
-    /// A quota's place is used although another quota has taken it.
+    /// A quota is written in a place that another quota is using.
     PlaceTakenInUse,
     /// A quota's place is made visible to other threads before the quota's numbers are written.
     PlaceGivenEarly,

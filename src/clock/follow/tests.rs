@@ -82,7 +82,7 @@ fn a_clock_starts_at_the_wall_clock_and_is_late_by_no_more_than_the_slew_of_an_e
     let machine = Machine::at(OCTOBER_NS);
     assert_eq!(machine.ahead(), 0);
     machine.run(EPOCH_NS - 1, 0);
-    // The loss is one nanosecond more than R of the time that has passed, since a part of a nanosecond is dropped.
+    // The loss is R of the time that has passed, rounded up, since the reading drops a part of a nanosecond.
     assert_eq!(machine.ahead(), -(LATE_NS as i64));
     machine.run(1, 0);
     assert_eq!(machine.ahead(), 0, "the first reading of an epoch reads the wall clock");
@@ -90,7 +90,7 @@ fn a_clock_starts_at_the_wall_clock_and_is_late_by_no_more_than_the_slew_of_an_e
     assert_eq!(machine.ahead(), -1);
 }
 
-/// The errors include 6 millionths (0.54 s a day) and 83 millionths, which were seen on real machines.
+/// The errors include 6 millionths (0.52 s a day) and 83 millionths, which were seen on real machines.
 #[test]
 fn the_drift_of_the_counter_is_followed_for_days() {
     for ppm in [-400, -83, -6, 0, 6, 83, 400] {
@@ -297,7 +297,7 @@ fn a_window_at_midnight_turns_with_the_wall_clock_after_a_day_of_drift() {
     let policy: Policy = "fixed-window 3/d".parse().expect("a policy");
     let limiter = Limiter::builder(policy).clock(machine.clock.clone()).build();
     assert!(limiter.check_n(3).is_allowed());
-    // The counter loses 0.54 s a day. Without corrections the window would begin too late by this time.
+    // The counter loses 0.52 s a day. Without corrections the window would begin too late by this time.
     machine.run(DAY_NS - EPOCH_NS, -6);
     assert!(!limiter.check().is_allowed());
     machine.run(EPOCH_NS - 1, -6);

@@ -1,14 +1,15 @@
 //! Makes a whole table from a snapshot, or none.
 //!
 //! The preamble of the file is first compared with the policy that the caller gives. Then the shards are read one by
-//! one into a table that grows with each shard. So a file that claims more shards than it contains takes at most a few
-//! times its own size in memory. The limiter is made only if the end of the file, its checksum and every word are
+//! one into a table that grows with each shard. So a file that claims more shards than it contains takes at most about
+//! twice its own size in memory. The limiter is made only if the end of the file, its checksum and every word are
 //! right.
 //!
 //! A checksum is no signature: a process that may write the file can give a word any state. Hence each word is also
 //! checked. There must be no claims, since no thread would finish them. No live word may lack a tag, and no key may
-//! have two words. Any other word is a valid state of the policy, even if no requests would have led to it. The same is
-//! true of any word of the spill, and of a [`Limiter`](crate::Limiter)'s word.
+//! have two words. In a table of several quotas each live word, and each word of the spill, must name a quota in the
+//! file. The unused bits of a header must be 0. Any other word is a valid state of the policy, even if no requests
+//! would have led to it; so is every word of a [`Limiter`](crate::Limiter).
 
 use std::hash::{BuildHasher, Hash};
 use std::io::Read;
@@ -107,7 +108,7 @@ pub(in crate::keyed) fn read<K: Hash + ?Sized, S: BuildHasher>(
             (shared.division(), Cells::of_book(book))
         }
     };
-    // The file is read shard by shard, so a file that ends too early takes little more memory than its own size.
+    // The file is read shard by shard, so a file that ends too early takes at most about twice its own size in memory.
     let memory = Memory::told(shards, || read_shard(&mut reader))?;
     let mut table = Table::of(memory, division, cells);
     let mut foreign = None;
@@ -245,7 +246,7 @@ fn is_a_snapshots(
             let accepted = match Kind::of(word) {
                 // No thread of this process made the claim, so no thread would finish it.
                 Kind::Claim => "vacant, since no thread would finish this install",
-                // No key has tag 0, which is the tag of vacant cells.
+                // No key has tag 0, since a word of 0 is a vacant cell.
                 Kind::Live if table.division.tag(word) == Tag::NONE => "vacant, or have a tag",
                 // In a table of several quotas, a word must carry the index of a quota that is in the file.
                 Kind::Live if table.book().is_some_and(|book| !has_quota_of(book, word)) => {

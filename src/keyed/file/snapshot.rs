@@ -3,8 +3,8 @@
 //! # Each word is copied with a floor that dates it
 //! A shard is copied in the order in which a search reads it: header, words, header again. If the floor has moved in
 //! between, the shard is copied once more. Words are loaded `Acquire` before the second header, so the floor that is
-//! kept is at least as new as the floor of each word's writer. Both headers have the same floor, so no floor was
-//! replaced while the words were read. Hence each word in the file is in the range that its floor can date
+//! kept is at least as new as the floor of each word's writer. As both headers have the same floor, no floor was
+//! published while the words were read. Hence each word in the file is in the range that its floor can date
 //! (`layout.rs`). The copy is lock-free: a shard is copied again only if another thread has advanced its floor.
 //!
 //! # A key that is not in the file was idle
@@ -181,21 +181,22 @@ pub(in crate::keyed) fn twins(
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// Writes the state of the table, while other threads go on deciding. For every key, the file has all charges that
     /// were made before this call and have not drained. If a request is charged during the call, the file has either
-    /// its whole cost or nothing of it (for a sliding log, any part of its units). No thread waits, and nothing in the
-    /// table changes.
+    /// its whole cost or nothing of it. (For a sliding log it may have any part of the units.) No thread waits, and
+    /// nothing in the table changes.
     ///
     /// A limiter that is [restored](crate::KeyedBuilder::restore) from the file admits what this limiter would have
     /// admitted. In the worst case it admits some units a second time, namely those that were charged to a key after
     /// this call had read the key's word.
     ///
     /// The file has 336 bytes at the beginning and 8 at the end. In between it has 64 bytes for each shard of seven
-    /// cells, which is about 14 bytes for each key of the capacity. A spill adds an eighth of that, and at least 1 KiB.
-    /// While the file is written, a copy of the table is in memory. The writer is flushed, not synced. Write to a new
-    /// file, sync it, and then rename it over the old file, so that a complete file exists at every moment.
+    /// cells, which is about 13 bytes for each key of the capacity. A spill adds an eighth of that, or about 1 KiB in a
+    /// small table. While the file is written, a copy of the table is in memory. The writer is flushed, not synced.
+    /// Write to a new file, sync it, and then rename it over the old file, so that a complete file exists at every
+    /// moment.
     ///
-    /// For a limiter with [tiers](crate::KeyedBuilder::tier) the file has 264 bytes more for each tier. No quota can be
-    /// changed while the table is copied. For sliding logs each shard takes 8 bytes, and each of its seven cells takes
-    /// 16 bytes and another 8 for each unit of the limit.
+    /// For a limiter with [tiers](crate::KeyedBuilder::tier) the file has 264 bytes more for each tier. While the words
+    /// are copied, a change of a quota is refused. For sliding logs each shard takes 8 bytes, and each of its seven
+    /// cells takes 16 bytes and another 8 for each unit of the limit.
     ///
     /// **The file is a secret.** It always carries a fingerprint of the hasher. Unless a hasher was
     /// [given](crate::KeyedBuilder::hasher), it also carries the seeds of the hasher. With the file, as with the memory
@@ -203,8 +204,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     ///
     /// # Errors
     /// An error is returned if the writer fails, if there is no memory for the copy, if callers may bring their own
-    /// quotas ([`own_quotas`](crate::KeyedBuilder::own_quotas)), or if a quota of a [tier](crate::KeyedBuilder::tier)
-    /// is being changed.
+    /// quotas ([`own_quotas`](crate::KeyedBuilder::own_quotas)), or, for a limiter whose quotas may change, if another
+    /// thread is changing a quota or taking a snapshot.
     ///
     /// ```
     /// use tollgate::{Clock, KeyedLimiter, Quota};
@@ -303,7 +304,7 @@ mod tests {
     use super::*;
     use crate::hash::Tag;
 
-    /// A table of two shards whose floors stand at 7, with these words.
+    /// A table of two units whose floors are at granule 7, with these words.
     fn table(layout: Layout, words: &[(usize, usize, u64)]) -> Table {
         let table = Table::new(layout, 15, 7).expect("a table of two units");
         for &(shard, cell, word) in words {

@@ -3,7 +3,7 @@
 //! The words are written as for a table of one quota. The *book* comes before them. For each tier it has the index that
 //! the tier's words carry, the tier's policy, and how that policy divides words. The snapshot holds the right to change
 //! quotas, so no thread changes a quota while the table is copied. A change of a quota re-bases every word of the old
-//! quota before it gives this right back. So no word in the file carries the index of a quota that is not in the file.
+//! quota before it gives this right back. So every word in the file carries the index of a quota in the file.
 //!
 //! The caller gives the tiers to a restore, as it would give a single policy. Every tier must be the same as in the
 //! file, and must divide words in the same way. The headroom (policies that a tier may change to) may differ from that

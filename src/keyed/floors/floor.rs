@@ -1,6 +1,6 @@
-//! Advancing a shard's time floor, after a sweep that forgets idle keys. Keys are forgotten in two other places only:
-//! an install may take over the cell of an idle key, and a change of quota passes over all words
-//! (`lookup/price/all_words.rs`).
+//! Advancing a shard's time floor, after a sweep that forgets idle keys. Keys are forgotten in three other places only:
+//! an install may take over the cell of an idle key, a change of quota passes over all words
+//! (`lookup/price/all_words.rs`), and `forget_quotas` forgets idle keys in order to free the places of their quotas.
 //!
 //! The floor F is a promise: *a key that is not in this shard was idle at F*. Every install starts at F or later. So a
 //! key that was forgotten cannot come back with less debt than it had. It does not matter which clocks were read by the
@@ -37,7 +37,7 @@ const ROUNDS: usize = if cfg!(loom) { 4 } else { 14 };
 
 impl Words<'_> {
     /// Moves a shard's floor up as far as `now` allows, by at most one epoch at a time while words remain. A word is
-    /// gone two epochs after its debt has drained, so a handful of steps are enough.
+    /// gone two epochs after its debt has drained, so [`ROUNDS`] steps are enough.
     #[cold]
     #[inline(never)]
     pub(in crate::keyed) fn advance(&self, index: usize, now_ns: u64) {
@@ -82,8 +82,8 @@ impl Words<'_> {
             // word remains, the floor may jump to the goal.
             let furthest = header.floor().saturating_add(self.division.epoch);
             let next = if points::bounds_floor(live) { goal.min(furthest) } else { goal };
-            // The publication fails if an install began or another floor was published meanwhile. In both cases the
-            // next round looks again.
+            // The publication fails if an install has taken a step or another floor was published meanwhile. In both
+            // cases the next round looks again.
             self.shard(index).publish(header, next);
         }
     }
@@ -101,9 +101,9 @@ impl Words<'_> {
             Quotas::One(layout) => Ok(layout.staleness(header.floor_ns(), header.floor_ns())),
             Quotas::Several(book) => Err(book),
         };
-        // Each cell is read once. If an install claims the cell after that, it raises the header's install counter, so
-        // the publication fails. A charge after that can only change a word that was kept, and the next floor can date
-        // the charged word, too.
+        // Each cell is read once. An install that claims the cell after that raises the install counter in
+        // `Shard::enter`. So either the publication fails, or the install reads the new floor. A charge after that can
+        // only change a word that was kept, and the next floor can date the charged word, too.
         for cell in cells() {
             let word = shard.load(cell);
             let idle = match points::kind_swept(word) {

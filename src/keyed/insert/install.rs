@@ -51,9 +51,9 @@ const ROUNDS: usize = 8;
 /// lockstep.
 const EAGER_ROUNDS: usize = 3;
 
-/// The most floor advances of one install. An advance may be needed to bring a shard's floor near to now, or to free a
-/// cell. If the install then loses the cell, another shard's floor may have to advance, too. An advance that other
-/// threads disturb may have to be repeated.
+/// The most floor advances of one install. An advance may be needed to bring a shard's floor near to the request's
+/// time, or to free a cell. If the install then loses the cell, another shard's floor may have to advance, too. An
+/// advance that other threads disturb may have to be repeated.
 const ADVANCES: usize = if cfg!(loom) { 4 } else { 8 };
 
 /// The error of a survey: another thread changed a shard while it was being read.
@@ -131,9 +131,9 @@ impl Key<'_> {
         if ask.cost > 1 && never(self.words.quota_of(ask.quota, &mut None).layout) {
             return Round::Decided(self.newcomer(fresh));
         }
-        // A request that charges first lets a floor follow its time, which may forget this very key. It then looks for
-        // a cell in all shards of the key. A request that does not charge changes nothing, but is answered as if the
-        // floor had followed.
+        // A charge lets the floor of its key's shard follow first. If the sweep forgets this very key, a cell is looked
+        // for in all shards of the key. A request that does not charge changes nothing, but is answered as if the floor
+        // had followed.
         let forgotten = if ask.charge { None } else { self.forgotten_in(ask) };
         // `vacancy` does not look at claims, so it is used only in the first round. Another claim of the key may belong
         // to a thread that has stalled, and only a survey of every word finds such a claim. If the key would be
@@ -145,7 +145,7 @@ impl Key<'_> {
             Some(choice) => Some(choice),
             None => match self.offered(ask, forgotten) {
                 Ok(choice) => choice,
-                // A floor moved, or the key's own word appeared, during the survey.
+                // During the survey a floor moved, the key's own word appeared, or a word was replaced.
                 Err(Disturbed) => return Round::Lost,
             },
         };
@@ -184,7 +184,7 @@ impl Key<'_> {
         // judged.
         for (reading, offer) in readings[..count].iter().zip(&mut offers) {
             let follows = forgotten == Some(reading.shard);
-            // `None` means that the key has a word here by now, or that a word's quota was changed. The caller searches
+            // `None` means that the key has a word here by now, or that a word has been replaced. The caller searches
             // again.
             *offer = survey(&self.words, reading, self.tag(), ask, follows).ok_or(Disturbed)?;
         }

@@ -22,11 +22,10 @@
 //!
 //! Let X be a spiller whose request the spill admits, and let Y be an installer of the same key that opens cell c.
 //!
-//! *Y claimed c after X's last look at c.* If X vacated a claim in c, Y's claim is a later read-modify-write of the
-//! same cell. So Y's claim synchronises with X's write, and Y sees X's charge. If X only read c, the word that X read
-//! is older than Y's claim. X's fence comes before X's read of c, and Y's fence comes after Y's claim. So X's fence is
-//! the first of the two in the order of fences. After its own fence, Y sees what X wrote before X's fence: the mark and
-//! the charge.
+//! *Y claimed c after X's last look at c.* If X vacated a claim in c, Y's claim is a later read-modify-write of c. So
+//! Y's claim synchronises with X's write, and Y sees X's charge. If X only read c, the word that X read is older than
+//! Y's claim. X's fence comes before X's read of c, and Y's fence comes after Y's claim. So X's fence is the first of
+//! the two in the order of fences. After its own fence, Y sees what X wrote before X's fence: the mark and the charge.
 //!
 //! *Y claimed c before X's last look at c, and X read the claim.* X vacates the claim, so Y does not open it.
 //!
@@ -37,10 +36,10 @@
 //! drained by X's base. If X's base is below that floor, X's request is decided anew from the floor.
 //!
 //! So each charge of the key is in the word that decides the key's next request, or has drained. The floor guarantees
-//! this for charges in a cell (`floor.rs`), and the estimate from the sketch guarantees it for charges in the spill. If
-//! the key has a live cell when a decision becomes final, the decision was made in that cell. The installer must claim
-//! its cell before it reads the sketch. Otherwise X could charge after Y has read the sketch, and look at c before Y
-//! claims it. Then neither would see the other.
+//! this for charges in a cell (`floor.rs`), and the estimate from the sketch guarantees it for charges in the spill. A
+//! decision of the spill stands only if the second look has found no live word of the key. The installer must claim its
+//! cell before it reads the sketch. Otherwise X could charge after Y has read the sketch, and look at c before Y claims
+//! it. Then X would not see Y's claim, and Y would not see X's charge.
 //!
 //! # How long a charge matters
 //! Each group of 64 shards has a mark. The mark is the instant after which no charge of the group's keys in the spill
@@ -61,7 +60,7 @@
 //! * A spilled request may leave its cost in the sketch although it was denied or decided in a cell. This can happen
 //!   each time that the request is decided anew. The cost drains, and can only lead to denials.
 //! * A charge in the spill can be neither undone nor refunded: see [`crate::sketch`].
-//! * No thread waits. A spiller that is disturbed [`ROUNDS`] times is denied.
+//! * No thread waits. A spiller that is disturbed more than [`ROUNDS`] times is denied.
 //! * A reservation is admitted only if it can be used at once, as under a policy of windows. A charge that goes into
 //!   debt is remembered up to twice the burst, or a little less if several threads charge the key at the same time.
 
@@ -80,8 +79,8 @@ use crate::keyed::table::words::{Key, TierQuota};
 
 use crate::keyed::overflow::store::{Asked, Spill, SpillTold};
 
-/// How often a spilled request may be disturbed before it is denied. It is disturbed when another thread claims or
-/// opens a cell for the same key, or when a floor passes the request's base.
+/// How often a spilled request may be disturbed; at the next disturbance it is denied. A request is disturbed if a word
+/// of its key changes while the shards are looked at, or if a floor passes the request's base.
 // This is as many rounds as an install has. Three disturbances in a row are rare.
 const ROUNDS: usize = 8;
 
@@ -112,14 +111,14 @@ impl Key<'_> {
         loop {
             // As for an install, the base is no earlier than any floor below which the key may have been forgotten.
             let at_ns = base_ns(self.headers(), fresh);
-            // `None` means that the words of the sketch have no room for this quota, so the table denies.
+            // This is never `None` in a table with a spill: see `Spill::lens`.
             let (lens, layout, _) = spill.lens(self.words.quotas, &places)?;
             // The sketch cannot express a later time than `latest_ns`, so a charge that is made after that instant
             // would never drain.
             if at_ns > lens.kernel.latest_ns() {
                 return None;
             }
-            // If cells that several keys share cannot enforce this quota's limit, the table denies.
+            // Cells that several keys share cannot keep the bound of this quota, so the table denies.
             if !lens.is_shared() {
                 return None;
             }
@@ -130,7 +129,8 @@ impl Key<'_> {
             // only after a charge.
             let charged = told.verdict == Verdict::Allowed && told.cost > 0;
             loop {
-                // If nothing was charged, this look only has to find that the key still has no cell.
+                // After a charge, this look also vacates claims of the key. Without a charge, it only finds whether the
+                // key has a cell by now.
                 let again =
                     points::look_again(Again::Stands, || self.look_again(at_ns, charged, fresh));
                 match again {
@@ -141,8 +141,7 @@ impl Key<'_> {
                     }
                     // A cell was opened meanwhile. The charge in the sketch stays there until it has drained.
                     Again::Decided(decision) => return Some(decision),
-                    // The spiller tries again. After the last try the spill gives no decision, and the request is
-                    // denied.
+                    // A round is used up. After the last round the spill gives no decision, and the request is denied.
                     Again::Disturbed | Again::Passed => rounds.next()?,
                 };
                 // If a floor has passed the decision, the request is decided anew from that floor. Otherwise the
@@ -177,7 +176,7 @@ impl Key<'_> {
                 let is_rival = charged && self.words.division.is_claim_of(word, self.tag());
                 if points::vacates_rival(is_rival) && !shard.replace(cell, word, TableWord::VACANT)
                 {
-                    // The claim has just been opened or given back.
+                    // The claim has just been opened, given back, vacated or taken over.
                     return Again::Disturbed;
                 }
             }
@@ -247,9 +246,9 @@ impl Key<'_> {
         Decision::new(verdict, View { figures, at_ns: now_ns, now_ns, cost, soft_bp, mark })
     }
 
-    /// The denial of a new key that could get a cell, but is denied for its debt in the spill at `at_ns`. That debt may
-    /// come from other keys' charges, so the denial is marked as the spill's. `None` if the key owes nothing in the
-    /// spill.
+    /// The denial of a new key that could get a cell, but is denied for its debt in the spill as of `at_ns`. That debt
+    /// may come from other keys' charges, so the denial counts as a decision of the spill. `None` if the key owes
+    /// nothing in the spill, or if the cost is above the limit and never fits.
     pub(in crate::keyed) fn denied_by_spill(
         &self,
         layout: &Layout,
@@ -365,7 +364,7 @@ impl Key<'_> {
         if spill.mark(self.identity, self.second).load(Ordering::Relaxed) <= at_ns {
             return OwnBits::default();
         }
-        // Units that were spent under the former quota do not matter any more.
+        // There is no former quota, or its units do not matter any more.
         let Some(former) = book.former_of(own).flatten().filter(|former| at_ns < former.until_ns)
         else {
             return OwnBits::default();

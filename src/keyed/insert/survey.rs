@@ -16,10 +16,10 @@ use crate::keyed::memory::shard::{CELLS, CellMask, GRANULE_BITS, Header, Shard, 
 use crate::keyed::quotas::book::{Book, Quotas};
 use crate::keyed::table::words::{Key, Words};
 
-/// A new key goes to its home unit while fewer cells than this are taken there, or if its second unit is at least as
-/// full. In a simulation with 4 million keys at the design load of 70 %, 4.6 % of the keys were in their second unit,
-/// 2.7 % were in their home's sibling, and one key had no cell. With this number raised by one, 2.8 % were in their
-/// second unit, but 202 keys had no cell.
+/// A new key goes to its home unit while fewer than this many of the unit's 14 cells are taken, or if its second unit
+/// is at least as full. In a simulation with 4 million keys at the design load of 70 %, 4.6 % of the keys were in their
+/// second unit, 2.7 % were in their home's sibling, and one key had no cell. With this number raised by one, 2.8 % were
+/// in their second unit, but 202 keys had no cell.
 const NEARLY_FULL: usize = if cfg!(loom) { UNIT * CELLS + 1 } else { UNIT * CELLS - 2 };
 
 /// A new key takes a seemingly vacant cell without a survey only while its shards have at least this many vacant cells.
@@ -27,7 +27,7 @@ const NEARLY_FULL: usize = if cfg!(loom) { UNIT * CELLS + 1 } else { UNIT * CELL
 /// last cells from other keys.
 const ENOUGH_VACANT: usize = 4;
 
-/// When a new key could take the cell of a live word: now, after an advance of the floor, or not yet.
+/// When a new key could take the cell of another key's live word: now, after an advance of the floor, or not yet.
 enum Outlook {
     Idle,
     IdleSoon,
@@ -70,7 +70,7 @@ pub(in crate::keyed) struct Offer {
     idle_soon: bool,
     /// True if the floor must advance before a word can be written at the request's time.
     behind: bool,
-    /// The number of cells that are not vacant.
+    /// The number of cells that are not vacant, and that a sweep would not vacate first.
     held: usize,
     /// The number of cells that hold a claim, or a word that is not idle even at the highest floor that the request's
     /// time allows.
@@ -103,7 +103,7 @@ impl Offer {
     }
 
     fn cell(&self, free: Seen) -> Choice {
-        // If the floor is too far behind, it could not date a word that is written now.
+        // If the floor is too far behind, it could not date a word that is written at the request's time.
         if self.behind { Choice::Follow(self.shard) } else { Choice::Claim(free) }
     }
 }
@@ -127,7 +127,7 @@ impl Vacancy {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) enum Choice {
     Claim(Seen),
-    /// There is a cell, but first its shard's floor must come near to now.
+    /// There is a cell, but the floor of this shard must first come near to the request's time.
     Follow(usize),
     /// There is no cell until the floor of this shard has advanced as far as the request's time allows.
     Advance(usize),
@@ -148,7 +148,7 @@ pub(in crate::keyed) fn read_all(shard: &Shard, index: usize, reading: &mut Read
         // Acquire: the header that is read afterwards has the floor of each word's writer, or a newer one.
         reading.words[cell] = shard.load(cell);
     }
-    // The header after the words equals the one before, so each word is judged by the floor that dates it.
+    // If the floor after the words equals the floor before them, it dates each word.
     points::header_behind_survey(shard, reading.header).floor() == reading.header.floor()
 }
 
@@ -189,10 +189,11 @@ pub(in crate::keyed) fn vacancy(key: &Key<'_>, ask: &Ask) -> Option<Choice> {
     }
 }
 
-/// Judges for a new key what a copied shard offers; `None` if the key has a word there, or if a quota has been changed.
+/// Judges for a new key what a copied shard offers; `None` if the key has a word there, or if a word has been replaced
+/// since it was copied.
 ///
 /// If `follows` is true, the shard is judged as if its floor had followed the request's time, as it does for a charge.
-/// The sweep would then have forgotten the key's own word, which has been idle for too long.
+/// The sweep would then have forgotten the key's own word, which has been idle for an epoch.
 pub(in crate::keyed) fn survey(
     words: &Words<'_>,
     reading: &Reading,
@@ -219,7 +220,7 @@ pub(in crate::keyed) fn survey(
         Quotas::Several(book) => Judge::Several(book, floors_ns),
     };
     let is_swept = |word: TableWord| swept.is_some_and(|last| words.is_swept(header, word, last));
-    // No word may be written at now while the shard's floor lies more than an epoch below now.
+    // No word may be written at the request's time while the floor lies more than an epoch below that time.
     let mut offer = Offer {
         shard: index,
         behind: ask.now_ns >> GRANULE_BITS > floor.saturating_add(words.division.epoch),
@@ -308,8 +309,8 @@ pub(in crate::keyed) fn first_free_ns(key: &Key<'_>, ask: &Ask) -> u64 {
         live.filter(|&word| Kind::of(word) == Kind::Live)
             .map(move |word| words.idle_ns(word, floor_ns))
     });
-    // The first of these instants is when a key becomes idle. The key's cell is free as soon as a floor at or above
-    // that instant is published.
+    // The earliest of these instants is when the first key becomes idle. Its cell is free as soon as a floor at or
+    // above that instant is published.
     first_instant_of_floor(idle_ns.min().unwrap_or(ask.now_ns))
 }
 
@@ -353,8 +354,8 @@ fn first_of<T>(
         }
         order.into_iter().flatten().find_map(&choice)
     };
-    // If the home is nearly full, the key goes to the emptier unit. Otherwise it stays at home, where a search finds it
-    // first.
+    // If the home unit is nearly full, the key goes to the emptier unit. Otherwise it stays at home, where a search
+    // finds it first.
     if sum(home) >= NEARLY_FULL && sum(second) < sum(home) {
         abroad().or_else(at_home)
     } else {

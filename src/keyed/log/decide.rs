@@ -56,7 +56,7 @@ impl LogTable<'_> {
                 header = live;
             }
             // `decide` writes the request's units, and then checks that the header is still the one found here. `None`
-            // means that the header has changed and that the units have been taken back.
+            // means that the header has changed, and that any units already written have been taken back.
             if let Some(decision) = self.rule.decide(&self.entries.entry(place, header), ask) {
                 return Some(decision);
             }

@@ -21,8 +21,8 @@ use crate::sync::{AtomicU64, Fault, Ordering, fence, planted, thread_number};
 
 use super::header::LogHeader;
 
-/// The share of entries that are live when there are as many keys as the capacity. A key has two shards here, not two
-/// units. The key goes to its first shard while that shard has few live entries, else to the emptier of the two.
+/// The share of entries that are live when there are as many keys as the capacity. It is lower than for words, because
+/// a key has two shards here and not two units.
 pub(in crate::keyed) const DESIGN_LOAD: (usize, usize) = (65, 100);
 
 /// The number of words of an entry besides its slots: base and until.
@@ -209,10 +209,10 @@ impl Slots for LogEntry<'_> {
         raise(&self.words[1], to_ns);
     }
 
-    /// Each thread begins at a cache line of its own, if the log has enough of them.
+    /// Threads begin a cache line apart from each other, as far as the log has enough lines.
     fn start(&self, _: u64) -> (usize, usize) {
         const SLOTS_PER_LINE: usize = 8;
-        // A line holds eight slots of eight bytes. Threads that begin in different lines do not write to the same line
+        // A line holds eight slots of eight bytes. Threads that begin eight slots apart seldom write to the same line
         // until the log is nearly full.
         let lines = self.slots().len().div_ceil(SLOTS_PER_LINE);
         let slot = thread_number() as usize % lines * SLOTS_PER_LINE;

@@ -6,7 +6,7 @@ use crate::keyed::memory::layout::Division;
 /// `[0: 1 | tag: 39 | generation: 22 | kind: 2]`
 ///
 /// Every change adds one to the generation, so the same header comes back only after 2^22 changes. So if a thread finds
-/// the same header twice, the entry has belonged to the same key all the time.
+/// the same header twice, the entry has belonged to the same key all the time (`log/mod.rs` names the assumption).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::keyed) struct LogHeader(u64);
 

@@ -9,8 +9,8 @@
 //!   verified. If this key was forgotten in an entry, the scan has seen that entry without the key, so this thread
 //!   also sees the floor that was raised before.
 //!
-//! A claim is given back by its own thread, or vacated by another thread that installs the same key. A thread that
-//! stalls with a claim holds one entry until it goes on.
+//! A claim is given back by its own thread, or vacated or taken over by another thread that installs the same key.
+//! Otherwise a thread that stalls with a claim keeps one entry from other keys until it goes on.
 
 use crossbeam_utils::Backoff;
 
@@ -108,7 +108,7 @@ impl LogTable<'_> {
     ) -> LogRound {
         // The key's two shards may be the same shard. Its floor is then read twice.
         let shards = [identity.first, second];
-        // If the cost never fits, or the request's time is before the floor, the request is denied without an entry.
+        // If the cost never fits, or the request's time is before the floor, the request is answered without an entry.
         if ask.is_never(self.rule.limit) || self.is_early(shards, ask, clock) {
             return LogRound::Decided(self.newcomer(shards, *ask));
         }
@@ -221,7 +221,7 @@ impl LogTable<'_> {
     ) -> Option<LogHeader> {
         // The claim's generation differs from that of every older header of this entry that a thread may still hold.
         let claim = header.claimed_for(identity.tag);
-        // If the CAS fails, another install or a request of the log's own key has changed the entry.
+        // If the CAS fails, another install has changed the entry.
         if !self.entries.replace(place, header, claim) {
             return None;
         }
@@ -253,7 +253,8 @@ impl LogTable<'_> {
         Some(claim)
     }
 
-    /// Gives a claim back. A claim carries no unit, so nothing is lost. If the entry was claimed anew, the CAS fails.
+    /// Gives a claim back. A claim carries no unit, so nothing is lost. If another thread has vacated the claim or
+    /// claimed the entry anew, the CAS fails.
     fn give_back(&self, place: LogPlace, claim: LogHeader) {
         self.entries.replace(place, claim, claim.vacated());
     }
@@ -281,7 +282,7 @@ impl LogTable<'_> {
         }
         // The CAS expects the exact claim: if the entry was vacated and claimed anew, the generation differs.
         let live = claim.turned(HeaderKind::Live);
-        // If the CAS fails, another install of the key has vacated the claim.
+        // If the CAS fails, another install of the key has vacated the claim or taken it over.
         if self.entries.replace(place, claim, live) {
             #[cfg(any(loom, shuttle))]
             self.assert_one_live(identity, second);

@@ -65,7 +65,7 @@ impl LogTable<'_> {
         decision
     }
 
-    /// Counts a denial if the key has an entry. Without an entry there is no slot in which to count the denial.
+    /// Counts a denial if the key has an entry. Without an entry there is no slot in which to count it.
     pub(super) fn refuse(&self, identity: Identity, second: usize, ask: Ask) -> Option<Decision> {
         // A key that has just been forgotten is idle, so nothing would have been denied.
         self.hit(identity, second, request(ask))

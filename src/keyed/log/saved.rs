@@ -138,7 +138,7 @@ impl LogTable<'_> {
     fn copy_entry(&self, place: LogPlace, words: &mut Vec<u64>) {
         let begin = words.len();
         loop {
-            // If the entry has changed hands, the slots that were copied may be another owner's and are dropped.
+            // What an earlier turn has copied may be of another owner, so it is dropped.
             words.truncate(begin);
             let header = self.entries.header(place);
             let entry = self.entries.entry(place, header);
@@ -152,7 +152,7 @@ impl LogTable<'_> {
             for row in 0..entry.rows() {
                 words.extend(entry.row(row).iter().map(|slot| time(load(slot))));
             }
-            // Otherwise another thread has closed, opened or given away the entry, and the entry is read again.
+            // If the header has changed, the entry is read again.
             if entry.is_same() {
                 return;
             }

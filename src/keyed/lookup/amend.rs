@@ -5,9 +5,9 @@
 //! it read. Suppose that the amending thread reads the floor, sleeps while the floor advances twice, and then finds the
 //! word unchanged, so that its CAS succeeds. The time that the thread writes is then out of the range that the floor
 //! dates. It is read as a time far ahead, and the key is denied until that time has passed. This is excluded by an
-//! assumption: no thread sleeps there for two epochs. Two epochs are two minutes or the time in which twice the burst
-//! drains, whichever is shorter. A hit relies on a similar assumption: no thread sleeps until a word's time wraps
-//! around.
+//! assumption: no thread sleeps there for two epochs. In a table of one quota, two epochs are at least the time in
+//! which twice the burst drains; in a table of several quotas, at least a quarter of that time (see
+//! `Layout::epoch_units`). A hit relies on a similar assumption: no thread sleeps until a word's time wraps around.
 
 use crate::clock::Timestamp;
 use crate::refund::Amendment;
@@ -16,7 +16,7 @@ use crate::keyed::table::words::Key;
 
 impl Key<'_> {
     /// Amends the key's word, and returns the number of units given back, rounded up. The number is 0 if the key has no
-    /// word, or if the charge cannot be undone any more.
+    /// word, or if the charge cannot be given back any more.
     pub(in crate::keyed) fn amend(
         &self,
         now: &impl Fn() -> Timestamp,

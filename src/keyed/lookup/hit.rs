@@ -4,7 +4,7 @@
 //! One cache line is read: header, cells, header. Both readings of the header must be equal, including the install
 //! counter. Then no floor was published and no install began in between, so the floor in the header dates the word that
 //! was found. A request takes the slow way if the key is not in this shard, if the request's time is not near to the
-//! floor, or if the word's quota has just been replaced.
+//! floor, if its cost never fits, or if the word must first be converted to another quota.
 //!
 //! Plain GCRA is decided by special inline code, because the only state in a word of plain GCRA is a time. Every other
 //! policy is decided out of line, by code that is compiled twice for each algorithm: once without rules for what
@@ -66,7 +66,8 @@ pub(crate) struct PlannedCharge {
 }
 
 impl PlannedCharge {
-    /// Carries out the plan for its request, no matter how old the plan is. `None` if the word has been replaced.
+    /// Carries out the plan for its request, no matter how old the plan is. `None` if the word has been replaced, or if
+    /// the CAS failed spuriously.
     #[inline(always)]
     pub(in crate::keyed) fn carried_out(
         &self,
@@ -84,7 +85,7 @@ impl PlannedCharge {
 }
 
 /// The outcome of a request on a word of plain GCRA. The times `before` and `after` are counted from an instant that
-/// lies `back` units before now.
+/// lies `back` units before `now_ns`.
 #[inline(always)]
 fn outcome(
     back: u64,
@@ -102,8 +103,8 @@ fn outcome(
 }
 
 impl Table {
-    /// Decides in the key's cell, if this shard has the key and `now` is near to the floor. Lock-free: each repetition
-    /// of the loop means that another thread has changed the shard.
+    /// Decides in the key's cell, if this shard has the key and `now` is near to the floor. Lock-free: a repetition of
+    /// the loop means that another thread has changed the shard, or that a CAS failed spuriously.
     #[inline(always)]
     pub(in crate::keyed) fn hit_plain(
         &self,
@@ -114,8 +115,8 @@ impl Table {
         ask: Ask,
     ) -> Result<Outcome, Missed> {
         loop {
-            // Lock-free: if a plan cannot be carried out, another thread has replaced its word. If this match were in a
-            // method of the plan, every decision would take four more instructions.
+            // Lock-free: if a plan cannot be carried out, another thread has replaced its word, or the CAS failed
+            // spuriously. If this match were in a method of the plan, every decision would take four more instructions.
             match self.plan_plain(gcra, layout, shard, tag, ask)? {
                 // The answer is correct as of the moment at which the word was read.
                 PlainPlan::Told(outcome) => return Ok(outcome),
@@ -144,14 +145,14 @@ impl Table {
         let (cost_ticks, room) = gcra.room_for(cost).ok_or(Missed::Afar)?;
         // Both numbers are copied, because the compiler would load them again after each Acquire load.
         let (back, mask) = (layout.back, layout.time_mask);
-        // `earliest` depends on `now` alone, so it is computed while the cache line is still being fetched. `read`
-        // checks that `now` is near to the floor, since only then do the low bits of a word name one instant.
+        // `earliest` depends on `now_ns` alone, so it is computed while the cache line is still being fetched. `read`
+        // checks that `now_ns` is near to the floor, since only then do the low bits of a word name one instant.
         let earliest = gcra.moment(now_ns).unit.wrapping_sub(back);
         let (cell, word) = self.read(shard, tag, now_ns)?;
-        // The word's time, counted from `earliest`. In the same count, now is `back`.
+        // The word's time, counted from `earliest`. In the same count, `now_ns` is `back`.
         let since = word.to_bits().wrapping_sub(earliest) & mask;
-        // If the word's time is too far ahead of now, the cost does not fit. The sum does not overflow, since `back`
-        // and the burst fit in the time field, which has at most 62 bits.
+        // If the word's time is too far ahead of `now_ns`, the cost does not fit. The sum does not overflow, since
+        // `back` and the burst fit in the time field, which has at most 62 bits.
         if since > back + room {
             return Ok(PlainPlan::Told(outcome(back, Verdict::Denied, [since; 2], now_ns, cost)));
         }
@@ -159,8 +160,8 @@ impl Table {
         if !charge {
             return Ok(PlainPlan::Told(outcome(back, Verdict::Allowed, [since; 2], now_ns, 0)));
         }
-        // If the word is idle, its time is replaced by now. The processor could not predict a branch here, so the
-        // compiler is asked for a conditional move.
+        // If the word is idle, the cost is counted from `now_ns`, else from the word's time. The processor could not
+        // predict a branch here, so the compiler is asked for a conditional move.
         let after = select_unpredictable(since < back, back, since) + cost_ticks;
         // The tag is above the time bits, and plain GCRA has no counts below them.
         let next = TableWord::from_bits(tag.to_bits() | (earliest.wrapping_add(after) & mask));
@@ -240,7 +241,7 @@ fn decide_by(
         let (cell, word) = table.read(shard, tag, ask.now_ns)?;
         let (outcome, next) = step(word);
         // The outcome is valid if there is nothing to write, or if the write succeeds. Otherwise another thread has
-        // replaced the word, and the new word is read.
+        // replaced the word, or the CAS failed spuriously. The word is then read again.
         if next == word || shard.charge(cell, word, next) {
             return Ok(outcome);
         }
@@ -322,8 +323,8 @@ fn told(
 }
 
 /// Decides by the quota that the word names, in a table of several quotas. `coded` returns the numbers of the quota,
-/// unless the word must first be converted to another quota. `told` makes the answer from the outcome and the quota's
-/// kernel.
+/// unless the word must first be converted to another quota or its quota has rules for its limit. `told` makes the
+/// answer from the outcome and the quota's kernel.
 #[inline(always)]
 fn priced<D>(
     table: &Table,
@@ -336,8 +337,8 @@ fn priced<D>(
 ) -> Result<D, Missed> {
     loop {
         let (cell, word) = table.read(shard, tag, ask.now_ns)?;
-        // A word whose quota has been replaced must first be re-based. A word of a quota other than the request's must
-        // be carried over. The slow way does both.
+        // A word whose quota has been replaced must first be re-based, and a word of a quota other than the request's
+        // must be carried over. The slow way does both, and also decides by quotas that have rules for their limit.
         let Some(code) = coded(word) else {
             return Err(Missed::Afar);
         };
@@ -356,8 +357,7 @@ fn priced<D>(
             } else {
                 shard.charge(cell, word, next)
             };
-            // If the word is no longer in its cell, it was charged meanwhile or its quota was replaced. The new word is
-            // read.
+            // If the word is no longer in its cell, or the CAS failed spuriously, the word is read again.
             if stands {
                 return Ok(told(outcome, &layout.kernel));
             }

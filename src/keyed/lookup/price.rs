@@ -1,12 +1,12 @@
-//! Reads the words of a table of several quotas, where each word carries the index of its quota. Re-bases words whose
-//! quota has been replaced.
+//! Reads the words of a table of several quotas, where each word carries the index of its quota. Also re-bases words
+//! whose quota has been replaced.
 //!
-//! A word whose quota has been replaced is *re-based* when it is touched. It is read in its old ticks as of the shard's
-//! floor, converted to the new quota (`algorithm/rebase.rs`), and written in the new quota's ticks. No thread re-bases
-//! a word to an older quota, because a word's index names the quota in which the word is counted, and the numbers of
-//! that quota are read after the word.
+//! A word whose quota has been replaced is *re-based* when a request writes it. It is read in its old ticks as of the
+//! shard's floor, converted to the new quota (`algorithm/rebase.rs`), and written in the new quota's ticks. No thread
+//! re-bases a word to an older quota, because a word's index names the quota in which the word is counted, and the
+//! numbers of that quota are read after the word.
 //!
-//! Words that no request touches are re-based in two other ways, each by a CAS that expects the exact word. The change
+//! Words that no request writes are re-based in two other ways, each by a CAS that expects the exact word. The change
 //! of the quota itself goes through the whole table before it returns. If a shard's floor advances before the change
 //! has reached the shard, the sweep of the shard re-bases its words. So no word in old ticks is left under a floor
 //! above the instant of the change. Therefore times in old ticks must stay unambiguous for at most one epoch after the
@@ -15,10 +15,10 @@
 //! # A word and its numbers
 //! A word is read first, and then the numbers of its quota. A thread that writes is safe, because its CAS fails if the
 //! word has been replaced. A thread that does not write must load the word once more after the numbers. If the word has
-//! not been replaced, neither have its numbers (`book.rs`). Both checks fail in one case only. The thread sleeps
-//! between its loads until the index has been retired, freed and taken again, *and* it then finds the same bits in the
-//! cell (tag, index and time). The table assumes that no thread sleeps that long, just as it assumes elsewhere that no
-//! thread sleeps until a time wraps.
+//! not been replaced, neither have its numbers (`book.rs`). Both checks can be deceived in one case only. The thread
+//! sleeps between its loads until the index has been retired, freed and taken again, *and* it then finds the same bits
+//! in the cell (tag, index and time). The table assumes that no thread sleeps that long, just as it assumes elsewhere
+//! that no thread sleeps until a time wraps.
 
 pub(in crate::keyed) mod all_words;
 pub(in crate::keyed) mod spent;
@@ -99,7 +99,8 @@ impl Priced {
         self.lane.layout.ruled()
     }
 
-    /// True if the word's quota was replaced so far above the floor that no word may be written at that instant yet.
+    /// True if the word's quota was replaced more than an epoch above the floor. No word may be written at that instant
+    /// yet.
     fn is_ahead_of(&self, header: Header, epoch: u64) -> bool {
         self.replaced_ns
             .is_some_and(|at_ns| at_ns >> GRANULE_BITS > header.floor().saturating_add(epoch))
@@ -125,8 +126,8 @@ impl Words<'_> {
     }
 }
 
-/// Tells for each of the last two floors whether a live word is idle at that floor. The first floor dates the word.
-/// `None` if the word has been replaced.
+/// For each of the last two floors, true if a live word is idle at that floor. The first floor dates the word. `None`
+/// if the word has been replaced.
 #[cold]
 #[inline(never)]
 pub(in crate::keyed) fn priced_idle(

@@ -107,15 +107,14 @@ trait Terms {
     #[inline(always)]
     fn before_write(&self) {}
 
-    /// True if a charge was made under the quota of a word with these own bits, and the charge's permit has not become
-    /// worthless.
+    /// True if a charge was made under the quota whose index is in `own`, and the charge's permit is not among those
+    /// that `void` makes worthless.
     fn is_of(&self, _own: OwnBits, _charge: &View, _void: Void) -> bool {
         true
     }
 }
 
-/// The one quota of a table, if it is plain GCRA. Code that is compiled for plain GCRA alone takes half the
-/// instructions.
+/// The one quota of a table, if it is plain GCRA. Code that is compiled for plain GCRA alone takes fewer instructions.
 #[derive(Clone, Copy)]
 struct PlainQuota<'t> {
     layout: &'t Layout,
@@ -285,7 +284,7 @@ impl<T: Terms> Reading for KeyWord<T> {
     }
 
     fn is_left(&self, charge: &View) -> bool {
-        // The word has these bits if no other thread has changed it since the charge.
+        // The word has these bits if no thread has changed it since the charge, or if later changes have restored them.
         let left = self.terms.live(self.own, self.ruled().left(charge), charge.at_ns);
         points::is_as_left(self.found.word == left)
     }
@@ -330,8 +329,8 @@ struct Search {
 }
 
 impl<'t> Words<'t> {
-    /// Looks for a key in one shard. Most shards do not have the key, so the decision is prepared only after this
-    /// search.
+    /// Looks for a key in one shard. Most shards do not have the key, so a decision is prepared only after a search has
+    /// found it.
     #[inline(always)]
     fn search(&self, index: usize, tag: Tag) -> Option<Search> {
         let found = Cell::new(Some(self.find_dated(index, tag)?));
@@ -415,8 +414,8 @@ impl<'t> Words<'t> {
             if layout.wish(ask).is_never(&layout.kernel) {
                 return Reach::At(at_ns);
             }
-            // A charge writes a word as of now, or re-bases it as of the change. Neither instant may be so far above
-            // the floor that the word could not be read back.
+            // A charge writes a word as of the request's time, and re-bases it as of the change. Neither instant may
+            // lie more than an epoch above the floor, since the word could then not be read back.
             let goal_ns = terms.replaced_ns().max(at_ns);
             if ask.charge && self.division.is_behind(found.header, goal_ns) {
                 return Reach::Follow(goal_ns);
@@ -498,7 +497,7 @@ impl<'t> Words<'t> {
     }
 }
 
-/// Whether a request can be decided in a word now.
+/// Whether a request can be decided, or a word amended, now.
 #[derive(Clone, Copy)]
 enum Reach {
     /// The word can be used at once, as of this instant.
@@ -507,7 +506,7 @@ enum Reach {
     Follow(u64),
     /// The floor of the word's shard must first advance as far as this instant allows.
     Advance(u64),
-    /// The request must not be decided in this word, because a charge would forget the word first.
+    /// The request must not be decided in this word, because a charge would forget the key first.
     Leave,
 }
 

@@ -32,9 +32,11 @@ impl Ask {
 /// A request whose key was not found.
 pub(in crate::keyed) struct Fresh<'a> {
     pub(in crate::keyed) ask: Ask,
-    /// The clock from which `now_ns` was read. The clock is read once more if the floor is ahead of `now_ns`.
+    /// The clock from which `now_ns` was read; `None` if the caller gave the time, or if the clock has been read again.
+    /// It is read again, once, if a floor is ahead of `now_ns`.
     pub(in crate::keyed) clock: Option<&'a Clock>,
-    /// The table's clock. It gives the instant at which a word is carried over to a quota that the caller brings along.
+    /// The table's clock, for requests under quotas that callers bring along: it gives the instant at which a word is
+    /// carried over.
     pub(in crate::keyed) behind_word: Option<&'a Clock>,
     /// The state of the key's word before the charge, which an undo needs. For a charge in the spill, and in a table of
     /// logs, it stays [`Held::IDLE`].

@@ -1,5 +1,5 @@
-//! On Linux with the feature `huge-pages`, a large table lies in a memory mapping of its own, for which it asks the
-//! kernel for huge pages.
+//! On Linux with the feature `huge-pages`, a large table lies in a memory mapping of its own and asks the kernel for
+//! huge pages there.
 //!
 //! A page then has 2 MiB instead of 4 KiB, so the page addresses of a large table fit in the core's cache of addresses
 //! (the TLB). A decision that waits for a line from memory then does not also wait for the address of that line's page.

@@ -9,17 +9,17 @@
 //! Where quotas may change, words also have an index and a surplus: see [`shared`].
 //!
 //! The time is cut to `time_bits`, so it wraps around. It is read against the shard's time floor F, never against the
-//! caller's now. Let E be the epoch, and `at` an instant in [F - E, F + E]; all times are in the algorithm's unit. A
+//! caller's `now`. Let E be the epoch, and `at` an instant in [F - E, F + E]; all times are in the algorithm's unit. A
 //! live word's time then lies
 //!
-//! * above `at - back`. Its key became idle no earlier than F - 2E (`floors/floor.rs` says why). That is no earlier
-//!   than `at - 3E`, since `at` is at most F + E. The index of a window lies up to `before` units before the instant at
-//!   which the window becomes idle.
+//! * above `at - back`, where `back` is 3E + `before`. Its key became idle no earlier than F - 2E (`floors/floor.rs`
+//!   says why). That is no earlier than `at - 3E`, since `at` is at most F + E. The index of a window lies up to
+//!   `before` units before the instant at which the window becomes idle.
 //! * at or below `at + 2E + ahead`. The word was written no later than F + E, which is at most `at + 2E`. GCRA writes a
 //!   TAT that lies up to `ahead` later. `ahead` is twice the burst, which leaves room for a charge that is carried over
-//!   from the spill; it is more if denied requests are charged, too. The end of a penalty also lies up to `ahead`
-//!   later. A word under a penalty becomes idle when the penalty ends, and the word that it replaced would have become
-//!   idle no later. So the lower bound holds for a penalty, too.
+//!   from the spill. It is more if the policy allows a longer debt, or charges denied requests. The end of a penalty
+//!   also lies up to `ahead` later. A word under a penalty becomes idle when the penalty ends, and the word that it
+//!   replaced would have become idle no later. So the lower bound holds for a penalty, too.
 //!
 //! This range is at most 5E + before + ahead wide, which fits in the field. So the low bits name one instant. A request
 //! that is late by less than an epoch, as happens when threads read the clock in different orders, is decided like any
@@ -65,7 +65,7 @@ const TAG_BITS_ENOUGH: u32 = 32;
 /// To leave a tag of this width, counts are packed so tightly that each decision has to search for their sum.
 const TAG_BITS_SEARCHED: u32 = 28;
 
-/// Units that rounding may add at the edges of the range in the module header.
+/// The units of time that rounding may add at the edges of the range that the head of this file derives.
 const SLACK: u64 = 8;
 
 // The topmost bit: a live word is below 2^63, and a claim is at or above it.
@@ -112,9 +112,10 @@ pub(in crate::keyed) struct Layout {
 }
 
 impl Layout {
-    /// Finds the layout of a policy. This is the first choice that leaves a tag of 32 bits and, under GCRA, an epoch of
-    /// four seconds. If there is none, it is the layout with the longest epoch among those with the widest tag (a tag
-    /// beyond 32 bits counts as 32).
+    /// Finds the layout of a policy. This is the layout of the first [`Demand`] that leaves a tag of 32 bits and, under
+    /// GCRA, an epoch of four seconds. If there is none, it is the layout with the longest epoch among those with the
+    /// widest tag. A tag beyond 32 bits counts as 32, and beyond 28 if the counts have to be searched: see
+    /// [`Self::merit`].
     ///
     /// GCRA tries the finest tick first; segmented windows try counts that stand side by side first. The time field is
     /// then widened until an epoch lasts a minute, as long as the tag keeps 32 bits. The tag takes all bits that are
@@ -130,14 +131,15 @@ impl Layout {
         // The loop ends, because an algorithm has only a few choices.
         for demand in (0..).map_while(|choice| Demand::of(policy, choice)) {
             match demand.and_then(Self::fit) {
-                // The choice fits; a later choice, coarser or slower, may leave a wider tag or a longer epoch.
+                // The choice fits. A later choice has coarser times or slower decisions, but may leave a wider tag or a
+                // longer epoch.
                 Ok(layout) => {
                     needed_bits = needed_bits.min(layout.division.state_bits);
-                    // Among equals the first wins, which is the finer or faster.
+                    // Among equals the first wins, since its times are finer or its decisions faster.
                     if best.is_none_or(|best| best.merit() < layout.merit()) {
                         best = Some(layout);
                     }
-                    // No later choice can be better, and this one is finer or faster.
+                    // No later choice can have a greater merit.
                     if layout.merit() == (TAG_BITS_ENOUGH, EPOCH_GRANULES_LONG) {
                         break;
                     }
@@ -155,7 +157,7 @@ impl Layout {
     /// would be no better. Windows choose between precise starts and fast decisions, and neither is worth giving up for
     /// a longer epoch.
     fn merit(&self) -> (u32, u64) {
-        // The epoch of a window does not matter, so it is taken to be long enough.
+        // The epoch decides only between ticks of GCRA, so the epoch of a window counts as long enough.
         let epoch = if self.kernel.is_gcra() { self.division.epoch } else { EPOCH_GRANULES_LONG };
         // A tag beyond 28 bits is not worth a search in each decision.
         let enough = match self.kernel {
@@ -172,7 +174,7 @@ impl Layout {
     /// says. The error is the number of bits that the state would need.
     fn fit(demand: Demand) -> Result<Self, u32> {
         let with = |time_bits: u32| Self::with_time_bits(demand, time_bits);
-        let horizon = demand.before.max(demand.ahead); // both count from about now
+        let horizon = demand.before.max(demand.ahead); // both are measured from about the charge
         // The conditions that every layout must meet.
         let enough = |layout: &Self| {
             layout.division.epoch >= EPOCH_GRANULES_MIN
@@ -207,8 +209,7 @@ impl Layout {
     /// The layout with a time field of this width, or `None` if it is too narrow for the demand or too
     /// wide for the word.
     fn with_time_bits(demand: Demand, time_bits: u32) -> Option<Self> {
-        // The widest range that the head of this file allows is 5E + before + ahead; this is its part without the
-        // epochs.
+        // The range at the head of this file is 5E + before + ahead wide. This is its part without the epochs.
         let reach = demand.before.checked_add(demand.ahead)?.checked_add(SLACK)?;
         // Five epochs and the reach fill the field, except for a remainder of less than five units.
         let epoch_units = (1_u64 << time_bits).checked_sub(reach)? / 5;
@@ -232,7 +233,7 @@ impl Layout {
             time_bits: u8::try_from(time_bits).ok()?,
             time_mask: (1 << time_bits) - 1,
             surplus_bits: 0,
-            // The head of this file counts `before` and three epochs back; two more units allow for rounding.
+            // `before` and three epochs, as at the head of this file; two more units allow for rounding.
             back: 3 * epoch_units + demand.before + 2,
             ahead: demand.ahead,
             epoch_units,
@@ -248,8 +249,8 @@ impl Division {
         floor.saturating_add(self.epoch).saturating_add(1).saturating_mul(1 << GRANULE_BITS) - 1
     }
 
-    /// True if the floor lies so far below the instant that nothing may be written at that instant before the floor
-    /// advances.
+    /// True if the floor lies more than an epoch below the instant. Then nothing may be written at that instant before
+    /// the floor advances.
     pub(in crate::keyed) fn is_behind(&self, header: Header, instant_ns: u64) -> bool {
         instant_ns >> GRANULE_BITS > header.floor().saturating_add(self.epoch)
     }
@@ -305,8 +306,8 @@ impl Layout {
         Ruled { kernel: &self.kernel, rules: &self.rules }
     }
 
-    /// Packs `held`, as seen from `moment`, into a live word with these own bits. `algorithm` must be that of this
-    /// layout.
+    /// Packs the state `held`, measured from `moment`, into a live word. `own` is the word's tag, index and surplus.
+    /// `algorithm` must be that of this layout.
     #[inline(always)]
     pub(in crate::keyed) fn live(
         &self,
@@ -345,7 +346,7 @@ impl Layout {
     }
 
     /// Plans a request on a word, and returns the outcome and the next word, which is the same word if there is nothing
-    /// to write. `own` is the part of the word that does not depend on the state, such as the key's tag.
+    /// to write. `own` is the word's tag, index and surplus.
     #[inline(always)]
     pub(in crate::keyed) fn planned<A: Decides>(
         &self,
@@ -356,12 +357,12 @@ impl Layout {
         now_ns: u64,
     ) -> (Outcome, TableWord) {
         let moment = algorithm.moment(now_ns);
-        // The caller has checked that now is near the floor that dates this word. So the low bits of the word's time
-        // name one instant.
+        // The caller has checked that `now_ns` is near to the floor that dates this word. So the low bits of the word's
+        // time name one instant.
         let held = self.unpack(word, algorithm, moment);
         let seen = HeldAt { held, at_ns: now_ns, moment, late: 0 };
-        // Now lies at most an epoch above the floor, so the next word, which is written at now, can be read under this
-        // floor and under the next.
+        // `now_ns` lies at most an epoch above the floor, so the next word, which is written at `now_ns`, can be read
+        // under this floor and under the next.
         plan(algorithm, asked, seen, word, |next| self.live(own, next, algorithm, moment))
     }
 

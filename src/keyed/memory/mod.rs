@@ -1,7 +1,7 @@
 //! The memory of a table: its shards in one array, which is allocated once.
 //!
-//! The array has one spare shard, before or after all others. It is placed so that each unit, a pair of shards, fills
-//! two cache lines that the hardware fetches together. Large tables may lie in huge pages: see `huge_pages`.
+//! The array has one spare shard, before or after all others. Its place is chosen so that each unit, a pair of shards,
+//! fills two cache lines that the hardware fetches together. Large tables may lie in huge pages: see `huge_pages`.
 
 pub(in crate::keyed) mod ask;
 #[cfg(all(feature = "huge-pages", target_os = "linux", not(any(loom, shuttle))))]
@@ -57,8 +57,8 @@ impl Memory {
         Ok(Self::allocated(shards))
     }
 
-    /// Makes `count` shards, which `next` reads one by one. The memory grows as shards are read: if a file promises
-    /// many shards but contains few, the memory is at most twice what those few need.
+    /// Makes `count` shards, which `next` reads one by one. The memory grows as shards are read: if a file claims many
+    /// shards but contains few, the memory is at most twice what these few need.
     pub(super) fn told<E: From<BuildError>>(
         count: usize,
         mut next: impl FnMut() -> Result<Shard, E>,

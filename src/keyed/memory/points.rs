@@ -1,9 +1,10 @@
-//! The points at which the models break the table's protocol. Each function's name says what is right at that point.
+//! The points at which the models break the table's protocol. The name of each function says what is right at its
+//! point.
 //!
-//! Under loom and shuttle a model plants one [`Fault`], and the point that asks for that fault does the wrong thing.
-//! Everywhere else [`planted`] is the constant `false`, and each function here does exactly what its name says. The
-//! functions are in one file so that a reader of the protocol sees only its steps, and a reader of the models sees
-//! everything that can be broken. The points of a step on a single word or header are in [`Shard`], the type that takes
+//! Under loom and shuttle a model plants one [`Fault`], and the point of that fault does the wrong thing. Everywhere
+//! else [`planted`] is the constant `false`, and each function here does exactly what its name says. The functions are
+//! in one file so that a reader of the protocol sees only its steps, and a reader of the models sees everything that
+//! can be broken. The points of a step on a single word or header are in the files of [`Shard`], the type that takes
 //! the step.
 //!
 //! Only the points on the path of a hit are marked for inlining. The others compile to nothing anyway.
@@ -32,7 +33,7 @@ pub(in crate::keyed) fn header_behind_survey(shard: &Shard, before: Header) -> H
     if planted(Fault::SurveyWithStaleHeader) { before } else { shard.header() }
 }
 
-/// As [`header_behind_swept`], for a copy, which dates words in a file by this header.
+/// As [`header_behind_swept`], for a snapshot, whose file dates the words by this header.
 pub(in crate::keyed) fn header_behind_copy(shard: &Shard, before: Header) -> Header {
     // With an older header the word would be read wrongly after a restore, since the file names no other floor.
     if planted(Fault::SnapshotWithStaleHeader) { before } else { shard.header() }
@@ -169,7 +170,7 @@ pub(in crate::keyed) fn owed_read_early<T>(read: impl FnOnce() -> T) -> Option<T
 
 // The spill.
 
-/// Looks once more for a key that was decided in the spill.
+/// The result of a second look for a key that was decided in the spill. `stands` is the result that a model plants.
 pub(in crate::keyed) fn look_again<T>(stands: T, look: impl FnOnce() -> T) -> T {
     // An installer that read the sketch before this charge may have opened the key meanwhile.
     if planted(Fault::SpillUnscanned) { stands } else { look() }
@@ -253,7 +254,7 @@ pub(in crate::keyed) fn voids_permits() -> bool {
     !planted(Fault::PermitOutlivesQuota)
 }
 
-/// Reads the clock after the word that is to be carried over has been read.
+/// The time at which a word is carried over: the clock is read after the word.
 pub(in crate::keyed) fn behind_word(now_ns: u64) -> u64 {
     // With an earlier time, units that have just been charged would seem to have drained at the faster rate since that
     // time.

@@ -1,14 +1,14 @@
-//! [`Shard`]: one cache line that has seven cells and a header, which dates their words. Here is also how a word in a
-//! shard is found and read.
+//! [`Shard`]: one cache line with seven cells and a header that dates their words; and how a word in a shard is found
+//! and read.
 //!
 //! # Orderings
-//! A word can be read only together with a floor that is no older than the floor it was written under. This leads to
-//! four rules:
+//! The time in a word is read against a floor, which must be no older than the floor under which the word was written.
+//! This leads to four rules:
 //!
 //! * words are written with `Release` and loaded with `Acquire`, and the header is loaded with `Acquire` *after* the
 //!   word: so a thread that reads a word gets a floor at least as new as the writer's;
-//! * the header is also loaded before the words. If both loads show the same floor, no word was read under a floor that
-//!   was replaced meanwhile; such a reading would only cause wrong denials;
+//! * the header is also loaded before the words. If both loads show the same floor, no floor was published in between.
+//!   If one was, a word may be older than the second floor can date, and would be read wrongly as busy;
 //! * a floor is published with `Release`, after the sweep under its predecessor;
 //! * the floor that dates a new word is read by a read-modify-write (`enter`). So either the thread that opens the word
 //!   sees the next floor, or the sweep before that floor sees the word.
@@ -125,9 +125,8 @@ impl Shard {
     }
 
     /// Counts the live words and claims of a tag. `states` is twice the number of different words that one tag can
-    /// have. There is no branch, since a branch on a cell cannot be predicted. Out of line, the loop takes five
-    /// instructions per cell. If this function were inlined, the compiler would sum several shards in vectors, which
-    /// takes nine instructions per cell.
+    /// have. There is no branch, since a branch on a cell cannot be predicted. The function is not inlined: its loop
+    /// takes five instructions per cell. Inlined, the compiler would sum several shards in vectors, which takes nine.
     #[inline(never)]
     pub(in crate::keyed) fn count(&self, tag: Tag, states: u64) -> u32 {
         cells()
@@ -191,19 +190,20 @@ impl Shard {
     }
 }
 
-/// Why a shard gave no word on which the request can be decided.
+/// Why a request cannot be decided in a shard by a hint.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) enum Missed {
-    /// The shard seems not to hold the key. This is only a hint: an install looks at every word.
+    /// No hint found the key in the shard. An install looks at every word before it believes this.
     Absent,
-    /// The shard may hold the key, but the request cannot be decided here.
+    /// The shard may hold the key, but the request must go the slow way: its time is not near to the floor, for
+    /// example, or its cost never fits.
     Afar,
 }
 
 impl Shard {
     /// Returns the word that a hint of `tag` names, and its cell, if `is_found` accepts the word and the header that
-    /// dates it. Lock-free: the loop takes another turn only if another thread has begun an install or published a
-    /// floor.
+    /// dates it. Lock-free: the loop takes another turn only if another thread has taken a step of an install or
+    /// published a floor.
     #[inline(always)]
     pub(in crate::keyed) fn read(
         &self,
@@ -221,9 +221,9 @@ impl Shard {
             // written.
             let word = self.load(cell);
             let header = self.header_behind_word(before);
-            // If the headers are equal, including the install counter, no floor was published and no install began
-            // between the two readings. Otherwise another thread did one of these. That thread made progress, so the
-            // loop is lock-free. The hint may be wrong by now, so it is taken again.
+            // If the headers are equal, including the install counter, no floor was published and no install took a
+            // step between the two readings. Otherwise another thread did one of these, which is progress: the loop is
+            // lock-free. The hint may be wrong by now, so it is taken again.
             if header == before {
                 return if is_found(word, header) { Ok((cell, word)) } else { Err(Missed::Afar) };
             }
@@ -258,8 +258,8 @@ impl Shard {
     /// A cell that may hold a live word of `tag`; the state below the tag has `state_bits` bits.
     #[inline(always)]
     pub(in crate::keyed) fn hint(&self, tag: Tag, state_bits: u32) -> Option<usize> {
-        // A claim of the tag does not match: its topmost bit is set, and a live word's is not. A tag never has two live
-        // words at once.
+        // A claim of the tag does not match, because only a claim's topmost bit is set. A tag never has two live words
+        // at once.
         self.alike(tag, state_bits).first()
     }
 
@@ -411,7 +411,7 @@ impl CellMask {
 ///
 /// | field | changed by |
 /// |---|---|
-/// | install counter | each claim and each opening adds one; the overflow is lost |
+/// | install counter | each claim, and each verified claim before it is opened, adds one; the overflow is lost |
 /// | 0 | no thread (reserved) |
 /// | floor | a thread that has swept the shard under the old floor; the floor never falls |
 ///
@@ -424,7 +424,8 @@ impl Header {
     const FLOOR_BITS: u32 = u64::BITS - GRANULE_BITS;
     const FLOOR_MASK: u64 = (1 << Self::FLOOR_BITS) - 1;
     // The counter takes the bits above the floor, except for 8 reserved bits. Under one floor a claim's nonce repeats
-    // after 4096 claims and openings in its shard. Claims under different floors differ in the floor's low bits.
+    // after 4096 claims and openings in its shard. A nonce also has low bits of the floor, at least two
+    // (`STATE_BITS_MIN`), so the claims of successive floors mostly differ.
     const COUNTER_BITS: u32 = 12;
     // The counter is in the topmost bits, so an overflow of the addition is lost and never touches the floor.
     const ONE_INSTALL: u64 = 1 << (u64::BITS - Self::COUNTER_BITS);
@@ -510,14 +511,16 @@ impl Near {
 /// The ordering of a word's load.
 #[inline(always)]
 fn acquire_of_words() -> Ordering {
-    // Acquire: see `load`. With Relaxed, the header that is loaded next could be older than the word.
+    // Acquire: see `load`. With Relaxed, the header that is loaded next could be older than the header that the word's
+    // writer saw.
     if planted(Fault::RelaxedWords) { Ordering::Relaxed } else { Ordering::Acquire }
 }
 
 /// True if words can be read at an instant by the header that dates them.
 #[inline(always)]
 pub(in crate::keyed) fn dates(header: Header, near: Near) -> bool {
-    // If words were read against now alone, a late thread would take a live word for one that expired long ago.
+    // If words were read against the reader's `now` alone, a late thread would take a live word for a word that became
+    // idle long ago.
     near.includes(header) || planted(Fault::DecodeAgainstNow)
 }
 

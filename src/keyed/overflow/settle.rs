@@ -6,9 +6,10 @@
 //! the rules of the table's own words. A request charges only words that are counted in the quota that decides it, each
 //! by a compare-and-swap from the exact word. A change brings every cell of its tier over to the new quota before it
 //! returns. If a request reaches a cell before the change does, the request brings the cell over itself
-//! ([`Spill::settled`]). So admissions under the old quota have charged all cells of a key before any of these cells
-//! was brought over, and admissions under the new quota charge all of them afterwards. Across a change each cell counts
-//! no less than the key's own word would, so the bound of `algorithm/rebase.rs` holds for the spill, too.
+//! ([`Spill::settled`]). So an admission under the old quota has charged all cells of its key before any of them was
+//! brought over, and an admission under the new quota charges all of them after they were brought over. Across a change
+//! each cell counts no less than the key's own word would, so the bound of `algorithm/rebase.rs` holds for the spill,
+//! too.
 //!
 //! A mark must still be high enough after a change that makes debts drain more slowly. Under every quota of a table, a
 //! debt drains within eight epochs (`layout/shared.rs`). So a mark reaches sixteen epochs beyond its charge

@@ -22,9 +22,9 @@ use crate::keyed::quotas::book::{Book, Lane};
 
 use super::reach::reach_ns;
 
-/// The cells of a key in the sketch. One cell per key would be enough for floods of keys that come once. With two
-/// cells, a few keys that spend all their units cause hardly any denials of other keys: see the measurements in
-/// `tests/spill/flood.rs`.
+/// The number of cells that a key has in the sketch, one in each row. One cell per key would be enough for floods of
+/// keys that come once. With two cells, a few keys that spend all their units cause hardly any denials of other keys:
+/// see the measurements in `tests/spill/flood.rs`.
 const ROWS_OF_SKETCH: usize = 2;
 
 /// The cells of the sketch for each shard. A shard is a line of eight words, so the sketch takes an eighth of the
@@ -32,12 +32,12 @@ const ROWS_OF_SKETCH: usize = 2;
 const CELLS_PER_SHARD: usize = 1;
 
 /// The fewest cells of a row, for all tiers together. An eighth of a tiny table would be next to nothing, so the cells
-/// of all rows take at least 1 KiB.
+/// of both rows take 1 KiB there, less what remains when a row is divided by the number of tiers.
 const CELLS_PER_ROW_MIN: usize = if cfg!(loom) { 2 } else { 64 };
 
-/// The number of shards that share a mark. It is small, so that a full region of the table has marks of its own. The
-/// marks take 1/512 of the table's memory.
-// While a mark lies ahead of now, each install in its 64 shards reads two cells of the sketch, mostly for nothing. But
+/// The number of shards that share a mark. It is small, so that a full region of the table does not raise the marks of
+/// the other regions. The marks take 1/512 of the table's memory.
+// While a mark lies in the future, each install in its 64 shards reads two cells of the sketch, mostly for nothing. But
 // one mark per shard would take an eighth of the table's memory.
 const SHARDS_PER_MARK: usize = 64;
 
@@ -103,8 +103,8 @@ impl Spill {
         Self::of(words, shards, 1).map(Some)
     }
 
-    /// The spill of a table of these quotas. Returns `None` if no sketch can keep the bound of any of the quotas, or if
-    /// the words of one quota do not fit beside an index.
+    /// The spill of a table of these quotas. Returns `None` if callers bring their own quotas, if no sketch can keep
+    /// the bound of any of the quotas, or if the words of one quota do not fit beside an index.
     pub(in crate::keyed) fn of_book(
         book: &Book,
         shards: usize,
@@ -151,7 +151,7 @@ impl Spill {
     fn plan(shards: usize, tiers: usize) -> Option<(SketchSize, usize)> {
         // The number of cells is rounded down, but it is never less than the minimum.
         let cells_per_row = (shards * CELLS_PER_SHARD / ROWS_OF_SKETCH).max(CELLS_PER_ROW_MIN);
-        // Each tier has an equal part of each row, and at least one cell, however many keys it may have.
+        // Each tier has an equal share of the cells, and at least one cell in each row, however many keys it may have.
         let size = SketchSize::new(ROWS_OF_SKETCH, (cells_per_row / tiers).max(1)).ok()?;
         Some((size, shards.div_ceil(SHARDS_PER_MARK)))
     }
@@ -339,8 +339,8 @@ impl Spill {
 /// Raises a mark to the instant until which a charge matters.
 fn note(mark: &AtomicU64, now_ns: u64, until_ns: u64) {
     // Relaxed, here and below: this thread's next fence and the installer's fence order the mark with the claim (see
-    // the header of `insert/spill.rs`). If the mark is already high enough, the fence of the thread that wrote it
-    // orders it.
+    // the header of `insert/spill.rs`). The same fences are enough if the mark is already high enough and this thread
+    // only reads it: an installer whose fence comes later reads no older mark.
     if points::raises_mark(mark.load(Ordering::Relaxed) < until_ns) {
         // The mark is raised by a quarter more than needed, so that not every charge writes it. The excess only costs a
         // look at the sketch.
@@ -350,8 +350,8 @@ fn note(mark: &AtomicU64, now_ns: u64, until_ns: u64) {
     }
 }
 
-/// Two odd numbers that look random: the fractional parts of the square roots of 2 and 3, as in SHA-512
-/// (FIPS 180-4, 5.3.5).
+/// Two odd numbers that look random: the fractional parts of the square roots of 2 and 3, as in SHA-512 (FIPS 180-4,
+/// 5.3.5). The lowest bit of the first was set to make it odd.
 const SPREAD: [u64; 2] = [0x6a09_e667_f3bc_c909, 0xbb67_ae85_84ca_a73b];
 
 /// The lens of a sketch for one quota. It uses the arithmetic of the table's own words, if that arithmetic fits into 64

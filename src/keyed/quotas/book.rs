@@ -11,8 +11,8 @@
 //! before. So a thread that reads the word sees these numbers, too. The numbers of an index are written again only
 //! after every word with that index has been replaced. So a thread that finds numbers half written has read a word that
 //! has been replaced by now. The thread notices this by the version of the entry, which is odd while the numbers are
-//! written. It then looks for the key again. A thread that has read all of the old numbers also notices that they are
-//! old: it either tries a CAS, which fails, or loads the word a second time. See `price.rs`.
+//! written. It then looks for the key again. A thread that has read all of the old numbers notices that its word has
+//! been replaced: it either tries a CAS, which fails, or loads the word a second time. See `price.rs`.
 //!
 //! # When an index is free again
 //! An index is free at the end of the change that retired it. Before the change returns, it replaces every word with
@@ -44,13 +44,15 @@ use numbers::{Named, QuotaNumbers, Start, index_of};
 use own::{OwnQuotas, QuotaId, Void};
 
 /// The number of tiers that a table may have.
-// There are twice as many indices as tiers. So an index takes five bits at most, and leaves 58 bits for tag and state.
+// There are twice as many indices as tiers. So an index takes five bits at most, and leaves 58 bits for the other
+// fields of a live word.
 pub(in crate::keyed) const TIERS_MAX: usize = 16;
 
-/// The least number of indices. It is also the least number of changes after which an index is used again. Models have
-/// fewer indices, since loom explores all of them.
+/// The least number of indices. A table of one tier uses an index again after as many changes. Models have fewer
+/// indices, since loom explores all of them.
 // With two indices, a thread that sleeps during two changes could find another quota under its index. With four, it
-// would have to sleep during four changes, and then find a word with the same bits (`price.rs`).
+// would have to sleep during four changes (three in a table of two tiers), and then find a word with the same bits
+// (`price.rs`).
 const INDICES_MIN: usize = if cfg!(loom) { 2 } else { 4 };
 
 /// Twice as many indices as tiers, so that a change finds a free one.
@@ -77,13 +79,13 @@ pub(in crate::keyed) struct Book {
     turned_to: Box<[AtomicU64]>,
     /// 1 while a quota is being changed, else 0.
     changing: AtomicU64,
-    /// The latest instant at which a quota was replaced. Only a change reads it.
+    /// The latest instant at which a quota was replaced. Only a thread with the right to change reads it.
     latest_ns: AtomicU64,
     /// The quotas that callers bring along with requests, if this is a book of such quotas and not of tiers.
     own: Option<OwnQuotas>,
 }
 
-/// A quota, and the bits that its words carry: the index of the quota and, if a word has a surplus, the surplus.
+/// A quota, and its words' own bits except the tag: the index of the quota and, for a word that has one, the surplus.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct Lane {
     pub(in crate::keyed) layout: Layout,
@@ -227,7 +229,7 @@ impl Book {
         self.entries[place].version()
     }
 
-    /// The quota that a word was charged under last, and its index; `None` if the word has been replaced.
+    /// The quota in which a word is counted, and its index; `None` if the word has been replaced.
     pub(in crate::keyed) fn lane_of(&self, word: TableWord) -> Option<(Lane, usize)> {
         let index = self.index_of_word(word);
         let (layout, _) = self.read(index)?;
@@ -307,8 +309,8 @@ impl Book {
         self.coded_of(word)
     }
 
-    /// Keeps the numbers of the policy under which a surplus of this index's words was spent. Only a build or a change
-    /// calls this.
+    /// Keeps the numbers of the policy under which the surplus of words with this index was spent. Only a build or a
+    /// change calls this.
     fn name_former(&self, index: usize, numbers: [u64; NUMBERS]) {
         // Relaxed: only a thread with the right to change reads these numbers. Models leave out these writes and those
         // of `named`.
@@ -437,11 +439,11 @@ impl Book {
         Some((self.shared.of_code(code, rules), tier))
     }
 
-    /// True if a charge was made after the quota of a word's index last came into force. (The same quota may also have
-    /// been in force earlier, before another one.) The answer is right if the word has not been replaced: see
-    /// `price.rs`. A charge at the very instant of the change may have been made under the earlier quota. This does no
-    /// harm: no time has passed since, so nothing has drained under another quota. In a book of own quotas the charges
-    /// in `void` are excluded.
+    /// True if a charge was made after the quota of this index came into force. (The same quota may also have been in
+    /// force earlier, under another index.) The answer is right if the word has not been replaced: see `price.rs`. A
+    /// charge at the very instant of the change may have been made under the earlier quota. This does no harm: no time
+    /// had passed between the charge and the change, so nothing had drained under the earlier quota. The result is
+    /// false for the charges in `void`, which is empty except in a book of own quotas.
     pub(in crate::keyed) fn is_of(&self, own: OwnBits, charge: &View, void: Void) -> bool {
         let (charged_ns, index) = (charge.at_ns.max(charge.now_ns), self.index(own.to_bits()));
         charged_ns >= self.entries[index].since_ns() && !void.holds(charged_ns, index)

@@ -5,12 +5,13 @@
 //!
 //! # Why not every limiter has such a word
 //! A limiter with a fixed quota decides in some forty instructions, and has the quota's numbers before it loads the
-//! word. Here a decision must first load the word, then find the numbers, and load the word again. This takes ten more
-//! loads, and the time has fewer bits because of the index. Users with a fixed quota should not pay for this.
+//! word. Here a decision must first load the word, then find the numbers, and load the word again. This takes 13 more
+//! loads, or 14 if nothing is written, and the time has fewer bits because of the index. Users with a fixed quota
+//! should not pay for this.
 //!
 //! # Orderings
-//! The word is loaded `Acquire` and written `Release`, unlike that of a [`Cell`](crate::cell::Cell): a thread that sees
-//! a word with an index must see the numbers under that index.
+//! The word is loaded `Acquire` and written `Release`, unlike the word of a [`Cell`](crate::cell::Cell), because a
+//! thread that sees a word with an index must see the numbers under that index.
 
 use crate::keyed::memory::shard::{OwnBits, TableWord};
 use crossbeam_utils::CachePadded;
@@ -94,8 +95,8 @@ impl<'a> Slot<Read<'a>> for ChangingCell {
     }
 }
 
-/// The time, cut to the latest time that words of both quotas can hold. After that time the clock stands still for
-/// them, so that every time fits in a word.
+/// The time, cut to the latest time that words of both quotas can hold. Later times count as that time, so that every
+/// time fits in a word.
 fn told_by_both(now: Timestamp, [one, other]: [&Kernel; 2]) -> u64 {
     now.as_nanos().min(one.latest_ns()).min(other.latest_ns())
 }
@@ -135,7 +136,7 @@ impl ChangingCell {
         let quota = NewQuota { policy: &policy, code: &code, rules };
         let retired = changing.turn(0, quota, at_ns);
         // Any thread that writes the word brings it over to the new quota. If no thread has done so, the change does.
-        // Lock-free: the loop repeats only if another thread has changed the word.
+        // Lock-free: the loop repeats only if another thread has changed the word, or after a spurious failure.
         loop {
             let read = self.read(Timestamp::from_nanos(at_ns));
             let is_current = !self.book.has_index(read.word, retired);
@@ -205,7 +206,8 @@ impl ChangingCell {
     /// Decides a request, and charges it if it is admitted. A cost of 0 charges nothing.
     #[inline(never)]
     pub(crate) fn check(&self, cost: u64, now: Timestamp) -> Decision {
-        // Lock-free: the loop repeats only if another thread has charged the word or changed its quota.
+        // Lock-free: the loop repeats only if another thread has charged the word or changed its quota, or after a
+        // spurious failure.
         loop {
             // Acquire: see the header.
             let word = TableWord::from_bits(self.word.load(Ordering::Acquire));
@@ -242,7 +244,7 @@ impl ChangingCell {
     }
 
     /// Decides by the code that is compiled for the algorithm, as a table of several quotas decides a hit (`hit.rs`);
-    /// `None` if the word has been replaced meanwhile.
+    /// `None` if the word has been replaced meanwhile, or if the CAS failed spuriously.
     #[inline(always)]
     fn check_as<A: FromCode>(
         &self,
@@ -272,7 +274,7 @@ impl ChangingCell {
     /// Decides a request with any verb, whatever quota the word is counted in.
     #[inline(never)]
     pub(crate) fn ask(&self, verb: Verb, cost: u64, now: Timestamp, charge: bool) -> Decision {
-        // If the request is denied or does not charge, nothing is written: the word stays in its quota.
+        // A request that writes nothing, such as a plain denial or a peek, leaves the word in its quota.
         let (read, outcome) = decide_there(self, verb, cost, charge, || self.read(now));
         outcome.told(read.layout.kernel, read.at_ns, read.layout.rules.soft_bp)
     }

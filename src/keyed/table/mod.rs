@@ -26,7 +26,7 @@ use crate::keyed::quotas::book::own::QuotaId;
 /// it inline, so that unused parts of the decision are not computed.
 pub(super) type LaidOut = fn(&Table, &Layout, &Shard, Tag, Ask) -> Result<Outcome, Missed>;
 
-/// All cells of a keyed limiter. They are allocated once, and never grow or shrink.
+/// All cells of a keyed limiter. They are allocated once, and their number never changes.
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) memory: Memory,
@@ -42,8 +42,8 @@ pub(super) enum Cells {
     /// Words of one quota of plain GCRA, as in nearly all tables. Requests are decided inline, by a copy of the quota's
     /// arithmetic.
     Plain(Gcra, OneQuota),
-    /// Words of one quota of any other policy. Requests are decided by code for its algorithm, which is chosen when the
-    /// table is built.
+    /// Words of one quota of any other policy. Requests are decided by code for the policy's algorithm, which is chosen
+    /// when the table is built.
     LaidOut(LaidOut, OneQuota),
     /// Words of several quotas, or of quotas that may change. Each word has the index of its quota.
     Several { book: Box<Book>, spill: Option<Spill> },
@@ -189,13 +189,13 @@ impl Table {
         // both cells.
         let cell = found.trailing_zeros() as usize;
         let word = shard.load(cell);
-        // If the word was replaced since it was found, the key counts as absent, and an install will look again.
+        // If the cell no longer has a word of the key, the key counts as absent, and an install will look again.
         is_it(word).then_some((cell, word))
     }
 }
 
 impl Layout {
-    /// What a request asks of a word of this quota, as a [`Wish`].
+    /// The [`Wish`] of a request, for a word of this quota.
     #[inline(always)]
     pub(super) fn wish(&self, ask: Ask) -> Wish {
         // A word can express no time further ahead than this, so nothing is charged beyond it.

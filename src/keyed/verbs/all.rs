@@ -2,12 +2,12 @@
 //!
 //! # Undo
 //! If the key's word is still the word that the charge left, the word from before the charge is put back. Its time is
-//! raised to the shard's floor, because a later floor could not read an earlier time. The part that has drained since
-//! the charge is not given back, since another request may have left the same bits: see `undo.rs`. A key that was new
-//! keeps its cell, idle from the time of the charge on, until a newcomer needs the cell.
+//! raised to the shard's floor, because a later floor could not read an earlier time. Under GCRA the part of the charge
+//! that has drained since is not given back, because another request may have left the same bits: see `undo.rs`. A key
+//! that was new keeps its cell, idle from the time of the charge on, until a newcomer needs the cell.
 //!
-//! If the word has changed, other requests have been charged since, and only the part that has not drained can be given
-//! back: see `undo.rs`.
+//! If the word has changed, other requests have been charged since. Under GCRA the part of the charge that has not
+//! drained is then given back, and under windows nothing: see `undo.rs`.
 //!
 //! A charge in the spill is not undone, since a word of the spill belongs to no single key.
 //!
@@ -69,14 +69,15 @@ impl Place<'_> {
             // The request fits, and the CAS that charges it is known already. The CAS is carried out if all limits of
             // the request admit it and the word has not changed.
             Some(PlainPlan::Charge(charge)) => (true, Some(charge)),
-            // The policy is not plain GCRA, the key is not at home, or the time is not near the floor: the slow way
-            // decides.
+            // The policy is not plain GCRA, the key is not at home, the time is not near the floor, or the cost never
+            // fits: the slow way decides.
             None => (self.peek(cost, now).is_allowed(), None),
         }
     }
 
     /// Counts the denial of a request that [`admits`](Self::admits) has refused, and returns the denial; `None` if the
-    /// policy counts no denials, if the key has no word to count it in, or if the request would be admitted by now.
+    /// policy counts no denials, if the key has no word to count it in, if its quota has been forgotten, or if the
+    /// request would be admitted by now.
     ///
     /// Under a quota that the caller brings along a denial may carry the word over: see `lookup/slow/own.rs`.
     pub(crate) fn refuse(&self, cost: u64, now: Timestamp) -> Option<Decision> {
@@ -158,8 +159,7 @@ impl Place<'_> {
         let (ruled, tag, at_ns) = (layout.ruled(), self.tag, charge.at_ns);
         // These are the bits that the charge wrote. The word is compared with them.
         let left = layout.live(tag.into(), ruled.left(charge), &ruled, ruled.moment(at_ns));
-        // The key may have moved since it was charged: it may have been forgotten at home and installed in its other
-        // unit.
+        // Since the charge the key may have been forgotten and installed anew in another of its shards.
         for index in key.shards() {
             // The key may not be in this shard. If it is in none, it was forgotten and owes nothing. Lock-free: the
             // loop repeats only if another thread has changed the word.
@@ -181,8 +181,8 @@ impl Place<'_> {
         }
     }
 
-    /// The word from before the charge. It owes more than before if some of the charge has drained by now. If the state
-    /// is idle at the floor, the result is an idle word with the time of the floor.
+    /// The word from before the charge. Under GCRA it still owes the part of the charge that has drained by now. If the
+    /// state is idle at the floor, the result is an idle word with the time of the floor.
     fn restored(
         &self,
         layout: &Layout,
@@ -224,7 +224,7 @@ impl Place<'_> {
             // No clock is known to read later than every charge in the word, so the charge stays until it has drained.
             return word;
         };
-        // A window's count does not say whose units it holds.
+        // A window's count does not tell which request its units belong to.
         if !layout.kernel.is_gcra() {
             return word;
         }
@@ -297,8 +297,8 @@ mod tests {
         assert_eq!(limiter.entry(&7).at(at(1_000 + 3 * epoch)).peek(0).remaining(), 10);
     }
 
-    /// This also holds if the caller gives the times: other requests may have given back units and left the same bits
-    /// since.
+    /// Even if the caller gives the times, nothing that has drained is put back: other requests may have given back
+    /// units and left the same bits since.
     #[test]
     fn what_has_drained_by_the_floor_is_not_put_back() {
         let limiter = limiter(&ManualClock::new());

@@ -13,13 +13,13 @@ use crate::keyed::memory::tally::Tallies;
 use crate::keyed::quotas::book::Book;
 use crate::keyed::table::{Cells, Table};
 
-/// The share of cells that hold live keys when the table holds its capacity. In a simulation with 4 million keys, in
-/// units of two lines of seven cells, every key finds a cell at a load of 65%. At 70% one key finds none, at 72% five,
-/// and at 75% thirty.
+/// The share of cells with a live key when there are as many live keys as the capacity. In a simulation with 4 million
+/// keys, in units of two lines of seven cells, every key finds a cell at a load of 65%. At 70% one key finds none, at
+/// 72% five, and at 75% thirty.
 pub(in crate::keyed) const DESIGN_LOAD: (usize, usize) = (70, 100);
 
 impl Table {
-    /// A vacant table for `capacity` keys, whose floors stand at `floor`.
+    /// A vacant table for `capacity` keys. `floor` is the floor of all shards, in granules.
     pub(in crate::keyed) fn new(
         layout: Layout,
         capacity: usize,
@@ -90,7 +90,7 @@ impl Cells {
     }
 }
 
-/// Vacant shards for `capacity` keys, whose floors stand at `floor`.
+/// Vacant shards for `capacity` keys, all with this floor.
 fn vacant(capacity: usize, floor: u64) -> Result<Memory, BuildError> {
     Memory::new(Table::shards_for(capacity, DESIGN_LOAD)?, || Shard::new(floor))
 }

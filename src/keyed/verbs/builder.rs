@@ -38,7 +38,7 @@ use crate::keyed::table::Table;
 /// [`changing`](KeyedBuilder::changing).
 ///
 /// # What fits
-/// A word has 63 usable bits. At least 24 of them tell keys apart, and 32 if the quotas leave room for that. One to
+/// A word has 63 usable bits. At least 24 of them tell keys apart, and 32 if the quotas leave room for that. Two to
 /// five bits say in which quota the word is counted. The other bits hold what the key has spent. All quotas share one
 /// [epoch](crate::Stats::epoch), which is at least an eighth of the longest time for which any of their keys stays
 /// live. So quotas that are very different need wide words: a fast quota must count its short ticks over the epoch of
@@ -46,15 +46,15 @@ use crate::keyed::table::Table;
 /// Name quotas that may be set later as [`headroom`](KeyedBuilder::headroom), and they will fit.
 ///
 /// # What it costs
-/// A decision reads ten more numbers than in a table of one quota. They are in one or two cache lines that all threads
-/// share and no thread writes. A tier whose policy has rules for its limit is also decided by slower code. So you
-/// choose this when you build the limiter, and a limiter with a single fixed quota does not pay for it.
+/// A decision reads 13 more numbers than in a table of one quota. They are in a few cache lines that all threads share
+/// and that only a change of quota writes. A tier whose policy has rules for its limit is also decided by slower code.
+/// So you choose this when you build the limiter, and a limiter with a single fixed quota does not pay for it.
 ///
 /// # When it is full
-/// A new key for which there is no cell is decided in the spill, as in any table ([`WhenFull::Spill`]). The spill has
-/// an eighth of the table's memory. Each tier has an equal part of it, so a flood in one tier takes nothing from
+/// A new key for which there is no cell is decided in the spill, as in any table ([`WhenFull::Spill`]). The spill takes
+/// an eighth of the memory of the cells. Each tier has an equal part of it, so a flood in one tier takes nothing from
 /// another. The words of the spill also name their quota, and their time does not wrap. So they have no room for a
-/// quota of more than 32,767 units in a sliding window of a second (8,191 beside 15 other tiers). If a tier has such a
+/// quota of more than 16,383 units in a sliding window of a second (8,191 beside 15 other tiers). If a tier has such a
 /// quota, the table has no spill. New keys are denied in a tier whose windows open with the first request
 /// (`from-first`), or whose policy is soft, counts denials or penalises. You can choose with
 /// [`when_full`](KeyedBuilder::when_full).
@@ -102,9 +102,9 @@ impl<K: Hash + ?Sized> KeyedLimiter<K> {
     /// clock. For a policy of the calendar the clock is [`Clock::unix`], which tells the date. To choose more, use a
     /// [`builder`](KeyedLimiter::builder).
     ///
-    /// The limiter takes 14 to 16 bytes for each key of its capacity, the spill included
-    /// ([`Stats::bytes`](crate::Stats::bytes) tells the sum). Under a sliding log it takes 39 bytes for each key, and
-    /// 12.3 more for each unit of the limit.
+    /// The limiter takes 14.7 bytes for each key of its capacity, 1.6 of them for the spill; a table for fewer than
+    /// about 600 keys takes up to 1 KiB more ([`Stats::bytes`](crate::Stats::bytes) tells the sum). Under a sliding log
+    /// it takes 39 bytes for each key, and 12.3 more for each unit of the limit.
     ///
     /// # Errors
     /// Fails if the capacity is 0 or cannot be allocated, or if the policy's state leaves fewer than 24 bits of a word
@@ -275,7 +275,8 @@ impl<K: ?Sized, S> KeyedBuilder<K, Fixed, S> {
     /// A limiter whose callers bring a quota along for each key ([`Entry::under`](crate::Entry::under)): up to `most`
     /// different quotas at a time, where `most` is at most 4,096. The words are planned so that each quota of `like`
     /// fits: it is best to name the fastest quota with the largest burst, and the slowest. The policy of the builder is
-    /// for keys without a quota of their own. This policy must be GCRA, as all quotas that callers bring are.
+    /// for keys without a quota of their own. This policy must be GCRA without rules for its limit, as all quotas that
+    /// callers bring are.
     ///
     /// Up to 13 bits of a word then name its quota, so fewer bits tell keys apart or count units. A quota in which no
     /// live key is counted any more keeps its place until [`forget_quotas`](KeyedLimiter::forget_quotas) frees it.
@@ -313,7 +314,9 @@ impl<K: Hash + ?Sized, Q: QuotaKind, S: BuildHasher> KeyedBuilder<K, Q, S> {
     /// Fails if the capacity is 0 or cannot be allocated; if a policy's state leaves fewer than 24 bits of a word to
     /// tell keys apart; if the clock does not tell the date and a policy of the calendar needs it; or if
     /// [`WhenFull::Spill`] is set for a policy whose bound a sketch cannot keep. With tiers, it also fails if there are
-    /// more than 16, if the quotas do not fit in one table, or if one is a sliding log.
+    /// more than 16, if the quotas do not fit in one table, or if one is a sliding log. With
+    /// [`own_quotas`](KeyedBuilder::own_quotas), it also fails if `most` is 0 or above 4,096, or if the builder's
+    /// policy is not GCRA without rules for its limit.
     ///
     /// ```
     /// use tollgate::{BuildError, KeyedLimiter, Quota};

@@ -75,7 +75,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> Changing<KeyedLimiter<K, S>> {
     /// # Errors
     /// Fails if the quota does not fit in the table's words (see
     /// [`KeyedBuilder::headroom`](crate::KeyedBuilder::headroom)) or in those of its spill, if it needs a date that the
-    /// clock cannot tell, or if another thread is changing a quota of this limiter. After an error nothing has changed.
+    /// clock cannot tell, or if another thread is changing a quota of this limiter or copying its words for a snapshot.
+    /// After an error nothing has changed.
     ///
     /// ```
     /// use std::time::Duration;

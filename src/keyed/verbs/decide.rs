@@ -12,9 +12,9 @@ use crate::keyed::table::words::{Key, Words};
 use crate::keyed::table::{Cells, OneQuota, Table};
 
 impl Table {
-    /// Decides a check that the key's home has `missed`, under plain GCRA with one quota. One key in twenty is in the
-    /// home's sibling or in the second unit. Such a key is decided there by the code of a hit. All other checks go the
-    /// slow way.
+    /// Decides a check that the key's home has `missed`, under plain GCRA with one quota. In a table that is filled to
+    /// its capacity, 7 keys in 100 are in the home's sibling or in the second unit (`insert/survey.rs`). Such a key is
+    /// decided there by the code of a hit. All other checks go the slow way.
     ///
     /// This is a method of the table and not of [`Key`]: building a `Key` in memory would slow down every hit.
     #[inline(never)]
@@ -31,7 +31,8 @@ impl Table {
         }
         let mut missed = missed;
         for &index in &others[1..] {
-            // A shard may hold the key but cannot decide it here, so the slow way looks at all words.
+            // The shard before may hold the key, but the request cannot be decided there by a hint. So the slow way
+            // looks at all words.
             if let Missed::Afar = missed {
                 break;
             }
@@ -77,7 +78,7 @@ impl Key<'_> {
         let is_home = is_here(home);
         // Few keys live in their second unit, but for a new key all of its shards are looked at, so the lines of that
         // unit are prefetched. Two kinds of requests for a key that is at home need no other line: the first check in
-        // its shard after an epoch, and requests with any other verb.
+        // its shard after an epoch, and requests with a verb other than check.
         if !(is_home && (!is_check || self.words.has_to_follow(home, fresh.ask))) {
             for index in self.all_shards().into_iter().skip(unit()) {
                 prefetch(self.words.shard(index));
@@ -105,9 +106,9 @@ impl Key<'_> {
                 // or other threads keep the shard busy.
                 match hit {
                     Ok(decision) => return decision,
-                    // The word has just been replaced.
+                    // The word has just been replaced or forgotten.
                     Err(Missed::Absent) => {}
-                    // The key may be here, but the hint cannot decide it, so every word is looked at.
+                    // The key may be here, but the code of a hit cannot decide the request, so every word is looked at.
                     Err(Missed::Afar) => is_absent = false,
                 }
             }

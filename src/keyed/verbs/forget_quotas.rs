@@ -61,8 +61,8 @@ impl Words<'_> {
         book.free_leaving()
     }
 
-    /// Removes the marks of all indices that words of this shard carry. Keys that are idle are forgotten, and do not
-    /// keep their index.
+    /// Removes the marks of all indices that words of this shard carry. Idle keys whose words carry a marked index are
+    /// forgotten, and do not keep their index.
     fn keep_used(&self, book: &Book, index: usize, now_ns: u64) {
         let shard = self.shard(index);
         let leaving = |word: TableWord| {

@@ -30,27 +30,29 @@ use crate::keyed::table::{Cells, Table};
 #[non_exhaustive]
 pub enum WhenFull {
     /// The key is decided in the *spill*: a sketch (as in a [`SketchLimiter`](crate::SketchLimiter)) of two rows with
-    /// an eighth of the table's memory, at least 1 KiB. This is the default for every policy whose bound a sketch can
-    /// keep.
+    /// an eighth of the memory of the cells, or about 1 KiB in a small table. This is the default for every policy
+    /// whose bound a sketch can keep.
     ///
-    /// A key gets no more there than its quota, and less when other keys crowd both of its two cells. Its charges
-    /// cannot be given back. If the key gets a cell of its own later, its debt moves into the cell. If several threads
-    /// decide requests of a key *without* a cell at the same moment, GCRA keeps the key's bound if one of two
+    /// A key gets no more there than its quota, and less when other keys have charged both of its two cells. Its
+    /// charges cannot be given back. If the key gets a cell of its own later, its debt moves into the cell. If several
+    /// threads decide requests of a key *without* a cell at the same moment, GCRA keeps the key's bound if one of two
     /// conditions holds, as in a sketch: these requests ask for no more than a burst in all, or their times are no
     /// further apart than the time in which a burst comes back.
     ///
     /// Suppose that a flood of keys comes at one moment, each key once. The cells have room for 1.4 times as many keys
-    /// as the capacity, and the spill for about `0.1 * burst` times as many in addition. With a burst of 100, no key is
-    /// refused even if nine times the capacity comes. With a burst of 20, 1 key in 50 is refused when three times the
-    /// capacity has come, and every further key when six times has come, until the admitted units have drained. If there
-    /// are several [tiers](crate::KeyedBuilder::tier), each has an equal part of the spill.
+    /// as the capacity, and the spill for about `0.1 * burst` times as many in addition. In tests, after nine times the
+    /// capacity had come, no further key was refused under a burst of 100. Under a burst of 20, 1 key in 50 was refused
+    /// after three times the capacity, and every key after six times, until the admitted units had drained.
+    /// (`docs/production.md` has the table of these figures.) If there are several [tiers](crate::KeyedBuilder::tier),
+    /// each has an equal part of the spill.
     ///
     /// If you expect such floods, build the table larger: a key's cell takes 8 bytes, whatever its quota, and no key is
     /// refused wrongly as long as there are cells.
     Spill,
     /// The key is denied until a cell is free ([`DenialReason::TableFull`](crate::DenialReason::TableFull)). This is
     /// the default for policies whose bound a sketch cannot keep: windows that open with the first request
-    /// (`from-first`), sliding logs, and policies with `soft`, `count-denied` or `penalty`.
+    /// (`from-first`), sliding logs, and policies with `soft`, `count-denied` or `penalty`. A table with
+    /// [`own_quotas`](crate::KeyedBuilder::own_quotas) always denies.
     Deny,
 }
 

@@ -16,12 +16,13 @@ use crate::keyed::memory::ask::Ask;
 const BATCH: usize = 32;
 
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
-    /// Decides a request of `cost` units for each of `keys`, in their order, and gives every decision to
-    /// `each` with its key. The answers are those of [`check`](KeyedLimiter::check) called in that order.
+    /// Decides a request of `cost` units for each of `keys`, in their order, and gives every decision to `each` with
+    /// its key. The answers are those of [`check_n`](KeyedLimiter::check_n) called in that order, at times that are
+    /// read once for every 32 keys.
     ///
     /// Use it where several keys are known at once, as in a proxy with a batch of requests. In tables larger than the
     /// cache, each decision takes a fraction of the time of a single [`check`](KeyedLimiter::check), because the memory
-    /// of several keys is fetched at the same time. The clock is read once for every 32 keys. Allocates nothing.
+    /// of several keys is fetched at the same time. Nothing is allocated.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota};

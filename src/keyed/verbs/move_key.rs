@@ -1,9 +1,8 @@
 //! Moves what a key has spent from one tier to another.
 //!
 //! The debt is charged to the key's new identity first, and only then is the old word cleared, by a compare-and-swap
-//! from the exact word that was read. So at every moment the debt stands somewhere: a request that comes between the
-//! two steps may find the debt in both tiers, but always finds it in at least one. If another thread charges the old
-//! word meanwhile, that charge is moved next.
+//! from the exact word that was read. So a request that comes between the two steps may find the debt in both tiers,
+//! and always finds it in at least one. If another thread charges the old word meanwhile, that charge is moved next.
 
 use crate::change::ChangeError;
 use crate::clock::Timestamp;

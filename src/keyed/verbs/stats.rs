@@ -30,30 +30,34 @@ pub struct Stats {
     pub cells: usize,
     /// Bytes of the table, including its spill. They are fixed.
     pub bytes: usize,
-    /// Bytes of the spill alone: an eighth of the table's bytes, but at least 1 KiB. They are 0 if the table denies new
-    /// keys without a cell ([`WhenFull::Deny`](crate::WhenFull)).
+    /// Bytes of the spill alone: an eighth of the bytes of the cells, or about 1 KiB in a small table. They are 0 if
+    /// the table denies new keys without a cell ([`WhenFull::Deny`](crate::WhenFull)).
     pub spill_bytes: usize,
     /// Keys that are not idle now, because some of their charges still count.
     pub live: usize,
     /// Cells whose key was forgotten because it had become idle.
     pub reclaimed: u64,
-    /// Requests of new keys that were denied because no cell was free and the table has no spill for them.
+    /// Requests of new keys that were denied because no cell was free and no spill decided them. Requests under a quota
+    /// that was forgotten ([`forget_quotas`](crate::KeyedLimiter::forget_quotas)) count here, too.
     pub full: u64,
     /// Requests of new keys that were decided in the spill because no cell was free, whether they were admitted or not.
     /// This includes requests for which there was a cell, but which were denied because of their key's charges in the
     /// spill.
     pub spilled: u64,
-    /// Requests of new keys that were denied because other installs of the same key were in the way 8 times.
+    /// Requests of new keys that were denied because other threads were in the way in 8 attempts to give the key a
+    /// cell.
     pub contended: u64,
     /// Bits by which keys in the same units (pairs of cache lines) are told apart.
     pub tag_bits: u32,
     /// Bits of one key's state.
     pub state_bits: u32,
-    /// The time by which a shard's floor may lie behind a request before the request advances it. An idle key that
-    /// comes back within this time finds its word.
+    /// The time by which a shard's floor may lie behind a request before the request advances it. A key that comes back
+    /// within this time after it has become idle finds its word, unless a new key has needed its cell. The time is 0 in
+    /// a table of sliding logs.
     pub epoch: Duration,
-    /// The probability that a new key shares its word with some other key of a table at capacity. Keys that share a
-    /// word can only get less than their quotas. Two keys share a word if they have equal tags and the same units.
+    /// The probability that a new key shares its word with some other key, in a table that is filled to its capacity.
+    /// Keys that share a word can only get less than their quotas. Two keys share a word if they have equal tags and
+    /// the same units.
     pub collision_probability: f64,
 }
 
@@ -92,8 +96,8 @@ fn live_in(words: &Words<'_>, index: usize, now_ns: u64) -> usize {
     let floor_ns = shard.header().floor_ns();
     let is_live = |&cell: &usize| {
         let word = shard.load(cell);
-        // Each word can be read at the floor. `idle_ns` and `now_ns` are times of the same clock. If now lies before
-        // the floor, the floor is used, since another thread has already read that time.
+        // Each word can be read at the floor. `idle_ns` and `now_ns` are times of the same clock. If `now_ns` lies
+        // before the floor, the floor is used instead, since another thread's time was already later.
         Kind::of(word) == Kind::Live && words.idle_ns(word, floor_ns) > now_ns.max(floor_ns)
     };
     (0..CELLS).filter(is_live).count()

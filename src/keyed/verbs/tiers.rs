@@ -63,7 +63,7 @@ impl Tiers {
         }
         // The plan includes the headroom, so that later quotas have room in the words.
         let shared = Shared::plan(&all, index_bits_for(tiers))?;
-        // Never `None`: the plan has laid out every tier.
+        // Never `None`: the plan succeeds only if every tier has a layout.
         let quotas = self.in_words_of(shared).ok_or_else(|| BuildError::tag_too_narrow(63, 0))?;
         Ok(Book::new(shared, &quotas))
     }

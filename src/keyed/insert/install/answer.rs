@@ -1,5 +1,5 @@
-//! The answers to requests of new keys that get no cell. Either the request does not charge, or its cost never fits, or
-//! no cell is free.
+//! The answers to requests of new keys that get no cell: the request does not charge, its cost never fits, no cell is
+//! free, or the quota that the caller brought has been forgotten.
 
 use crate::algorithm::{Decides, Held};
 use crate::decision::{Decision, Outcome};

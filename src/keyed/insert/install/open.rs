@@ -31,12 +31,12 @@ impl Key<'_> {
         }
         // The nonce distinguishes this claim from other claims of the same key, so that no CAS confuses two of them.
         let claim = self.words.division.claim(tag, shard.take_nonce());
-        // The key of the idle word was charged since the survey, or another install took the cell.
+        // The idle word was charged or swept since it was read, or another install took the cell.
         if !shard.reclaim(victim.cell, victim.word, claim) {
             return Round::Lost;
         }
         // The cell belongs to this thread as long as the claim stands. A sweep, another install of the key, a spilled
-        // charge of the key or a change of quota may vacate the claim at any time. Then the opening fails. If the cell
+        // charge of the key or a change of quota may end the claim at any time. Then the opening fails. If the cell
         // held a live word, the claim has made the table forget that word's key.
         if Kind::of(victim.word) == Kind::Live {
             self.words.tallies.reclaimed(victim.shard, 1);
@@ -61,8 +61,8 @@ impl Key<'_> {
         // Like the second scan, the first one comes after the fence.
         let of_tag: u32 =
             self.shards().map(|index| self.words.shard(index).count(tag, states)).sum();
-        // In the common case one word has the tag. If this claim still stands, it is that word. Otherwise another
-        // thread has vacated the claim, and the word belongs to that thread.
+        // In the common case one word has the tag. If this claim still stands, it is that word. Otherwise the claim has
+        // been vacated, and the word is another thread's.
         if of_tag == 1 && self.words.shard(mine.shard).load(mine.cell) == mine.word {
             return Round::Verified(mine);
         }
@@ -109,8 +109,8 @@ impl Words<'_> {
 }
 
 impl Key<'_> {
-    /// Decides the request, and turns the claim into a live word. The key starts at now, or at the highest floor of its
-    /// shards if that is later. `headers` begins with the header of the cell's own shard.
+    /// Decides the request, and turns the claim into a live word. The key starts at the request's time, or at the
+    /// highest floor of its shards if that is later. `headers` begins with the header of the cell's own shard.
     #[inline(always)] // its one caller is out of line, and cold
     pub(super) fn open(
         &self,
@@ -119,15 +119,14 @@ impl Key<'_> {
         early_owed: Option<Held>,
         fresh: &mut Fresh<'_>,
     ) -> Round {
-        // The key starts at now or at the latest floor at which it may have been forgotten, whichever is later.
         let base_ns = base_ns(headers, fresh);
         // If that start is too late for a word of this shard, the key gets no cell now.
         if !points::can_start(&self.words.division, headers[0], base_ns) {
             return self.start_later(mine, base_ns, fresh);
         }
         // The quota is read only after the claim. A change of quota first turns the tier to the new quota, and after a
-        // fence it vacates every claim that it meets. So if the change has not met this claim, the new quota is read
-        // here (see `book.rs`).
+        // fence it vacates every claim that it meets. So if the change does not vacate this claim, the new quota is
+        // read here (see `book.rs`).
         let (asked, mut lane) = (fresh.ask.quota, None);
         let quota = self.words.quota_of(asked, &mut lane);
         let TierQuota { layout, own, .. } = quota;
@@ -162,15 +161,16 @@ impl Key<'_> {
         let live = TableWord::from_bits(own.to_bits() | state.to_bits());
         let shard = self.words.shard(mine.shard);
         let claim = points::openable(shard, mine.cell, mine.word);
-        // If the CAS fails, the claim was vacated by a sweep, by the install of a lower claim, by a spilled charge of
-        // the key or by a change of quota. The CAS expects the exact claim, including its nonce. `replace` is Release:
-        // a thread that reads the word sees the floor that `enter` read, or a newer one.
+        // If the CAS fails, a sweep, a spilled charge of the key or a change of quota has vacated the claim, or another
+        // install of the key has vacated it or taken it over. The CAS expects the exact claim, including its nonce.
+        // `replace` is Release: a thread that reads the word sees the floor that `enter` read, or a newer one.
         if !shard.replace(mine.cell, claim, live) {
             return Round::Lost;
         }
         #[cfg(any(loom, shuttle))]
         assert_one_live(self);
-        // From here on the key has a live word. It includes the first charge, so no thread ever saw the key idle.
+        // From here on the key has a live word. The word was written with the first charge in it, so no thread finds it
+        // without that charge.
         Round::Decided(fresh.told(outcome, layout))
     }
 }
@@ -208,7 +208,7 @@ impl KeyStart<'_> {
 }
 
 impl Key<'_> {
-    /// Gives back the claim of a key that is denied for what it owes at `base_ns`, and makes the denial.
+    /// Gives back the claim of a key whose request is denied at `base_ns`, and makes the denial.
     fn refused(
         &self,
         mine: Seen,

@@ -6,7 +6,7 @@ use crate::keyed::insert::survey::Seen;
 /// The result of one round of an install.
 pub(super) enum Round {
     Decided(Decision),
-    /// The claim is held and verified: no other thread can open this key.
+    /// The claim is verified: while it stands, no other thread can open a cell for this key.
     Verified(Seen),
     /// Another thread was in the way. The caller searches and surveys again.
     Lost,

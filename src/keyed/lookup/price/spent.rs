@@ -30,15 +30,16 @@ impl Spent {
                 // `None` means that another thread has replaced the word. Lock-free: that thread has made progress.
                 let Some(priced) = words.priced(book, &standing) else { continue };
                 let Lane { layout, own } = priced.lane;
-                // The cleared word is written as of now, so now must be near enough to the floor. The same holds for
-                // the instant at which the word's quota was replaced.
+                // The cleared word is written as of `now_ns`, so the floor must not lie more than an epoch below
+                // `now_ns`. Nor may it lie so far below the instant at which the word's quota was replaced.
                 let goal_ns = priced.replaced_ns.unwrap_or(0).max(now_ns);
                 if layout.division.is_behind(standing.header, goal_ns) {
                     words.advance(index, goal_ns);
                     continue;
                 }
                 let (ruled, floor_ns) = (layout.ruled(), standing.header.floor_ns());
-                // If now is before the floor, the floor is used instead, since no time below the floor may be written.
+                // If `now_ns` is before the floor, the floor is used instead, since no time below the floor may be
+                // written.
                 let at_ns = now_ns.max(floor_ns);
                 let Priced { held, .. } = priced.seen_from(floor_ns, at_ns);
                 let moment = ruled.moment(at_ns);
@@ -50,8 +51,8 @@ impl Spent {
         })
     }
 
-    /// Clears a key's debt, if its word still has the same bits. Even if other threads have changed the word and
-    /// restored these bits, the key owes exactly the units that have been moved.
+    /// Clears a key's debt, if its word still has the same bits. If other threads have changed the word and restored
+    /// these bits meanwhile, the key still owes exactly the units that have been moved.
     pub(in crate::keyed) fn clear(&self, words: &Words<'_>) -> bool {
         let FoundWord { index, cell, word, .. } = self.standing;
         // The CAS expects the exact word. If the word has been charged since, the CAS fails, and the caller moves the

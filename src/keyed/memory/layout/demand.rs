@@ -15,14 +15,13 @@ const UNIT_BITS_OWN: std::ops::RangeInclusive<u8> = 13..=20;
 // of that time.
 const UNIT_BITS: std::ops::RangeInclusive<u8> = 8..=12;
 
-/// A tick need not be shorter than the time that it takes to read a clock. So a unit may have as few as 2^4 ticks, if
-/// each is shorter than 16 ns.
+/// A tick need not be shorter than the time that it takes to read a clock. So a unit may have as few as 2^4 ticks, if a
+/// tick then lasts at least 1 ns and less than 16 ns.
 const UNIT_BITS_SHORT: std::ops::Range<u8> = 4..8;
 const TICK_NS_SHORT: std::ops::Range<u64> = 1..16;
 
 /// The start of a from-first window is rounded up to a whole quantum, so the window may stay shut for up to one quantum
-/// too long. A window has at least this many quanta. The smaller number of quanta is for limits whose counts leave
-/// little room for the time.
+/// too long. A window has at least 2^16 quanta, or 2^12 if the counts of its limit leave little room for the time.
 pub(super) const QUANTA: [u64; 2] = [1 << 16, 1 << 12];
 
 /// The end of a penalty is rounded up to a whole quantum. A window has at least this many quanta, so an end is rounded
@@ -70,8 +69,8 @@ impl Demand {
         }
     }
 
-    /// The demands of a GCRA quota that a caller brings along, the finest ticks first. All are finer than those of
-    /// [`Self::of`].
+    /// The demands of a GCRA quota that a caller brings along, those with the finest ticks first. All have finer ticks
+    /// than the demands of [`Self::of`].
     pub(super) fn finer(policy: &Policy) -> impl Iterator<Item = Result<Self, u32>> {
         UNIT_BITS_OWN.rev().map(|unit_bits| Self::of_gcra(policy, unit_bits))
     }
@@ -131,7 +130,8 @@ impl Demand {
     pub(super) fn of_gcra(policy: &Policy, unit_bits: u8) -> Result<Self, u32> {
         let quota = policy.quota();
         // Twice the burst, or the reach of a denial, a penalty or a debt if that is larger. A word's time may lie this
-        // far ahead of now: after a charge into debt, a reservation, or a charge that a new key brings from the spill.
+        // far ahead of `now`: after a charge into debt, a reservation, or a charge that a new key brings from the
+        // spill.
         let ahead = policy
             .needs()
             .ticks_ahead(unit_bits)
@@ -157,7 +157,7 @@ impl Demand {
             rules: policy.rules(fineness),
             count_bits,
             unit_ns: (u128::from(quota.period_ns()), u128::from(quota.count()) << unit_bits),
-            // A word whose time lies behind now is idle, however far behind.
+            // A word whose time lies before `now` is idle, however far before.
             before: 0,
             ahead,
             time_bits_min,

@@ -13,11 +13,12 @@
 //!
 //! # Headroom
 //! The tag takes 32 bits if all quotas fit beside it, and the state takes everything else: bits that no quota needs now
-//! are room for later quotas. Otherwise the tag takes the bits that the quotas leave. The epoch is at least as long as
-//! the slowest quota needs: an eighth of the longest time for which a key of that quota may stay live. An advance of
-//! the floor past all live words then takes at most ten steps. A longer epoch leaves room for slower quotas, a shorter
-//! one for faster quotas. So the shortest possible epoch is doubled half as many times as would fit. It is doubled more
-//! often if it would otherwise be shorter than a minute.
+//! are room for later quotas. The tag gives up as many as four bits if each quota then gets a useful surplus. If not
+//! all quotas fit, the tag takes the bits that they leave, at least 24. The epoch is at least as long as the slowest
+//! quota needs: an eighth of the longest time for which a key of that quota may stay live. An advance of the floor past
+//! all live words then takes at most ten steps. A longer epoch leaves room for slower quotas, a shorter one for faster
+//! quotas. So the shortest possible epoch is doubled half as many times as would fit. If the result is shorter than a
+//! minute and a minute fits, the epoch is a minute.
 
 use super::{
     Demand, Division, EPOCH_GRANULES_ENOUGH, EPOCH_GRANULES_MAX, EPOCH_GRANULES_MIN, GRANULE_BITS,
@@ -30,7 +31,7 @@ use crate::error::BuildError;
 use crate::policy::{AtLimit, Fineness, POWERS_OF_TEN, Policy};
 
 /// The number of epochs in the longest time for which a key may stay live. It is bounded because an advance of the
-/// floor gives up after 14 steps (`floors/floor.rs`).
+/// floor gives up after 14 rounds (`floors/floor.rs`).
 pub(super) const EPOCHS_IN_HORIZON: u64 = 8;
 
 /// To get a surplus of this many bits, coarser ticks and narrower counts are accepted.
@@ -46,7 +47,7 @@ const SURPLUS_BITS_MIN: u8 = 4;
 /// The number of atomic words that hold a [`Layout`].
 pub(crate) const CODED_WORDS: usize = CODE_WORDS + 4;
 
-/// The properties that all quotas of a table share.
+/// The part of their layouts that all quotas of a table share.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct Shared {
     index_bits: u32,
@@ -75,8 +76,7 @@ impl Shared {
         let doublings = longer.take_while(fits_beside_tag).count();
         // Taking half of the doublings that fit leaves room both for slower quotas and for faster ones.
         let middle = epoch_min.saturating_mul(1 << (doublings / 2));
-        // Take more than half if that is needed for an epoch of a minute. If a minute does not fit, half of the
-        // doublings are taken.
+        // An epoch shorter than a minute becomes a minute, if that fits.
         let minute = Some(middle.max(EPOCH_GRANULES_ENOUGH)).filter(fits_beside_tag);
         let epoch = minute.unwrap_or(middle);
         let by_tag =
@@ -95,7 +95,7 @@ impl Shared {
         })
     }
 
-    /// The division that a snapshot names.
+    /// The division that a snapshot names. `None` if its tag has fewer than 24 bits or more than 32.
     pub(in crate::keyed) fn of(index_bits: u32, tag_bits: u32, epoch: u64) -> Option<Self> {
         // A file may contain any numbers here. The epoch is checked against the quotas when they are laid out.
         let is_wide = (TAG_BITS_MIN..=TAG_BITS_ENOUGH).contains(&tag_bits);
@@ -112,11 +112,12 @@ impl Shared {
         self.state_bits() - self.index_bits
     }
 
-    /// The layout of a quota: the finest and fastest one that leaves room for a useful surplus. Returns `None` if the
+    /// The layout of a quota: the finest and fastest of those that leave the most useful surplus. Returns `None` if the
     /// quota does not fit.
     pub(in crate::keyed) fn layout(self, policy: &Policy) -> Option<Layout> {
         let demands = (0..).map_while(|choice| Demand::of(policy, choice));
-        // A surplus gains nothing from more bits than it takes to distinguish every number of units.
+        // The bits of a surplus that are of use: 8 at most, and no more than it takes to distinguish every number of
+        // units.
         let told = |layout: &Layout| {
             let exact = bits_for(layout.max_units());
             layout.surplus_bits.min(exact).min(SURPLUS_BITS_ENOUGH)
@@ -157,8 +158,8 @@ impl Shared {
         // The field has to distinguish five epochs and the reach: see `layout.rs`.
         let instants = epoch_units.checked_mul(5)?.checked_add(reach)?;
         let fits = instants <= 1 << widest;
-        // `before` and `ahead` are both measured from about now, so the larger one is the longest time for which a key
-        // can stay live.
+        // `before` and `ahead` are both measured from about the time of the charge, so the larger one is the longest
+        // time for which a key can stay live.
         let horizon = u128::from(before.max(ahead));
         // A key that stays live for longer than eight epochs would make an advance of the floor take too many steps.
         if !fits || horizon > epoch_units.saturating_mul(EPOCHS_IN_HORIZON.into()) {
@@ -204,8 +205,8 @@ impl Shared {
 
     /// The layout of a quota for one limit that has a word to itself. Returns `None` if the quota does not fit.
     ///
-    /// Until the latest time of the clock, times stay in the lower quarter of the field, and a charge ahead of now
-    /// stays within another quarter. So the distance between a time and now can be read in only one way. Quotas with
+    /// Until the latest time of the clock, times stay in the lower quarter of the field, and a charge ahead of `now`
+    /// stays within another quarter. So the distance between a time and `now` can be read in only one way. Quotas with
     /// the highest rates have no room for quarters. Their field distinguishes exactly as many instants as it has to.
     pub(in crate::keyed) fn layout_alone(self, policy: &Policy) -> Option<Layout> {
         let fitting = |choice: (Kernel, Rules, u32, u64), in_quarters: bool| {
@@ -213,8 +214,8 @@ impl Shared {
             // `passed` counts in full width. It is used because the times in a table's words, and the low 64 bits of a
             // tick's number, may wrap before the latest time.
             let latest = kernel.passed(0, kernel.latest_ns());
-            // A word's time lies behind now by at most the latest time that the clock can have. It lies ahead of now by
-            // at most that time plus the furthest charge: twice the burst, a debt or a penalty.
+            // A word's time lies before `now` by at most the latest time that the clock can have. It lies ahead of
+            // `now` by at most that time plus the furthest charge: twice the burst, a debt or a penalty.
             let narrowest = if in_quarters {
                 let quarter = latest.saturating_add(SLACK).max(ahead.saturating_sub(1));
                 u64::BITS - quarter.leading_zeros() + 2
@@ -249,8 +250,8 @@ impl Shared {
                 epoch_units: 0,
             })
         };
-        // There is no layout if even the coarsest ticks wrap within the clock's time. Otherwise take the layout whose
-        // ticks and surplus are both the most exact, and among equals the finest.
+        // There is no layout if even the coarsest ticks wrap within the clock's time. Otherwise take the layout with
+        // the greatest `merit_alone`, and among equals the first, whose ticks are the finest.
         let better = |best: Option<Layout>, layout: Layout| {
             best.filter(|best| best.merit_alone() >= layout.merit_alone()).or(Some(layout))
         };

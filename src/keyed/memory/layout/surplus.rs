@@ -5,8 +5,8 @@ use crate::algorithm::{Former, Kernel, SurplusScale};
 use crate::keyed::memory::shard::{OwnBits, TableWord};
 
 impl Layout {
-    /// How exact a layout is, in bits: the bits that divide a unit into ticks or the bits of the surplus, whichever are
-    /// fewer, but twelve at most.
+    /// How exact a layout is, in bits: the bits that divide a unit into ticks (under GCRA), or the bits of the surplus
+    /// if they are fewer; twelve at most.
     pub(super) fn merit_alone(&self) -> u32 {
         // Twelve bits distinguish every surplus under a limit of two thousand. In a table of fixed quotas, a unit has
         // 2^12 ticks at the finest.
@@ -14,14 +14,14 @@ impl Layout {
         ticks.min(self.surplus_bits.into()).min(12)
     }
 
-    /// The most units that a word of this quota may count. When another quota replaces this one, units beyond that
-    /// quota's maximum are cut off.
+    /// The largest surplus that words may have after another quota has replaced this one. Units beyond it are
+    /// forgotten.
     pub(in crate::keyed) fn max_units(&self) -> u64 {
         let limit = self.kernel.limit();
         match self.kernel {
-            // A word can hold a debt of a hundred limits, and the word of a single limiter can hold one of centuries.
-            // The part beyond twice the limit and the queue is forgotten if the quota is changed and changed back: a
-            // larger range would make one step of the surplus larger than the limit.
+            // A word can hold a debt of a hundred limits, and the word of a single limiter one of centuries. A surplus
+            // with such a range would have steps larger than the limit. So if the quota is changed and changed back,
+            // the part of a debt beyond twice the limit and the queue is forgotten.
             Kernel::Gcra(_) => {
                 let places = self.ruled().queue_ticks() / self.kernel.fineness();
                 limit.saturating_mul(2).saturating_add(places)

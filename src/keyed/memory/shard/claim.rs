@@ -8,14 +8,14 @@ use super::{Header, Shard, TableWord};
 impl Shard {
     /// Replaces the exact word that was read, to clear, claim or open a cell.
     pub(in crate::keyed) fn replace(&self, cell: usize, word: TableWord, next: TableWord) -> bool {
-        // AcqRel: Release as in `charge`. Acquire: if this claims a cell, the caller's next reads are ordered after
-        // everything that the word's writer saw. Relaxed on failure as in `charge`.
+        // AcqRel: Release as in `charge`. Acquire: what the writer of the old word had done before is visible to the
+        // caller's next reads, such as the scan after a claim. Relaxed on failure as in `charge`.
         self.cell(cell)
             .compare_exchange(word.to_bits(), next.to_bits(), Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
     }
 
-    /// Like [`replace`](Self::replace), for a word that was judged to owe nothing. Any other word may owe something.
+    /// Like [`replace`](Self::replace), for a word that was judged to owe nothing.
     pub(in crate::keyed) fn reclaim(
         &self,
         cell: usize,
@@ -41,11 +41,11 @@ impl Shard {
     /// Reads the floor that will date a new word. The caller holds a claim in this shard.
     pub(in crate::keyed) fn enter(&self) -> Header {
         // Only the floor is needed, but this is a write. So no floor can be published past a word that is about to be
-        // opened under the previous floor. If the write comes after the sweeper's load of the header, the publication
-        // fails. If it comes before, the sweep sees either the claim, which it vacates, or the live word that was
-        // opened from it, which it judges. The sweep sees the claim or the word because Release pairs with the Acquire
-        // of `header`, and the writes in between are all read-modify-writes, which continue the release sequence.
-        // Acquire as in `header`.
+        // opened under the previous floor. Suppose that a sweeper loads the header, sweeps and publishes. If this write
+        // comes after its load, the publication fails. If this write comes before, the sweep sees either the claim,
+        // which it vacates, or the live word that was opened from it, which it judges. The sweep sees the claim or the
+        // word because Release pairs with the Acquire of `header`, and the writes in between are all
+        // read-modify-writes, which continue the release sequence. Acquire as in `header`.
         if !marks_floors() {
             return self.header();
         }

@@ -15,7 +15,8 @@ pub(in crate::keyed) struct Changing<'a> {
 impl Book {
     /// Returns the right to change a quota, unless another thread has it.
     pub(in crate::keyed) fn begin(&self) -> Option<Changing<'_>> {
-        // Acquire: pairs with the Release of the thread that had the right before. Relaxed on failure: nothing is read.
+        // Acquire: pairs with the Release with which another thread gave up the right. Relaxed on failure: nothing is
+        // read.
         let mine = self.changing.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
         // The value must be made only if the right is granted: dropping it ends the right, which could be another
         // thread's.
@@ -39,8 +40,8 @@ impl Changing<'_> {
 
     /// The instant at which a change at `now` takes place: `now`, or the instant of the last change if that is later.
     pub(in crate::keyed) fn instant(&self, now_ns: u64) -> u64 {
-        // Relaxed, both: only the thread with the right to change reads or writes the instant. The instant is cut at
-        // `u64::MAX - 2`, so that `retired`, which holds one more, never equals `RULED`.
+        // Relaxed, both: only the thread with the right to change reads or writes the instant. The instant is at most
+        // `u64::MAX - 2`, so that `retired`, which is one more, never equals `RULED`.
         let at_ns = now_ns.max(self.book.latest_ns.load(Ordering::Relaxed)).min(u64::MAX - 2);
         self.book.latest_ns.store(at_ns, Ordering::Relaxed);
         at_ns

@@ -150,15 +150,15 @@ impl QuotaNumbers {
         }
     }
 
-    /// Writes the instant at which the quota was replaced. The caller has turned the quota's tier to another quota
-    /// before.
+    /// Writes the instant at which the quota was replaced. The caller has already turned the quota's tier to another
+    /// quota.
     pub(super) fn retire(&self, at_ns: u64) {
         // Release: pairs with the Acquire of `retired_ns`. The number is one more than the instant, so that 0 can mean
         // that the quota is in force. The sum does not overflow: see `Changing::instant`.
         self.retired.store(at_ns + 1, Ordering::Release);
     }
 
-    /// The instant from which the quota has been in force.
+    /// The instant from which the quota has been in force; 0 for the first.
     pub(super) fn since_ns(&self) -> u64 {
         // Acquire: a thread that a word or a tier has led here sees what was written before that word, or before the
         // tier was turned.
@@ -216,7 +216,8 @@ impl QuotaNumbers {
                 number.store(value, Ordering::Release);
             }
         }
-        // Models leave this out, since no decision depends on it. Release, as for the numbers.
+        // Models leave these stores out: no decision reads them, only refunds and displays of the policy. Release, as
+        // for the numbers.
         if !cfg!(loom) {
             for (number, value) in named.iter().zip(policy.numbers()) {
                 number.store(value, Ordering::Release);

@@ -52,8 +52,8 @@ pub(in crate::keyed) const OWN_MAX: usize = 4096;
 
 /// The number of groups of keys. When one key of a group is carried over to a faster quota, all permits of the group's
 /// keys become worthless: see [`Void`].
-// The groups take 8 KiB. A group has about a thousandth of all keys. When one of its keys is carried over, the permits
-// of all its other keys become worthless, too.
+// The groups take 8 KiB. A group has about a thousandth of all keys. When one of its keys is carried over to a faster
+// quota, the earlier permits of all its other keys become worthless, too.
 const GROUPS: usize = if cfg!(loom) { 1 } else { 1024 };
 
 /// No thread uses the place, and no word carries its index. Its quota may be replaced.
@@ -71,7 +71,7 @@ pub(in crate::keyed) struct QuotaId {
     pub(in crate::keyed) number: u16,
     /// The version of the place, which distinguishes the caller's quota from a later quota in the same place. The
     /// version is not used for a tier, nor for the quota that the limiter was built with, since no other quota ever
-    /// gets their numbers.
+    /// gets its place.
     // This is the low half of the whole version. It repeats only after 2^31 other quotas in the same place.
     version: u32,
 }
@@ -120,9 +120,9 @@ impl OwnQuotas {
 /// those under one quota.
 ///
 /// The instant is when a key was carried over, and the exempt quota is the one to which it was carried over. The permit
-/// of the charge that carried it over stays valid. The instant is cut to 16 microseconds, which leaves room for the
-/// number of a place. If keys were carried over to two quotas at the same cut instant, all permits of this instant are
-/// worthless.
+/// of the charge that carried it over stays valid. The instant is rounded down to 16 microseconds (2^14 ns), which
+/// leaves 14 bits for the number of a place. If keys were carried over to two quotas at the same rounded instant, all
+/// permits of this instant are worthless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::keyed) struct Void(u64);
 
@@ -137,8 +137,8 @@ impl Void {
     pub(in crate::keyed) const NONE: Self = Self(0);
 
     fn of(at_ns: u64, place: u64) -> Self {
-        // One is added to the instant, so that the result is never 0. The sum fits, since low bits of the instant have
-        // been cut off.
+        // One is added to the instant, so that the result is never 0. The addition cannot overflow, since the low bits
+        // have been cut off; `min` keeps the sum within the bits above the place.
         let instant = ((at_ns >> PLACE_BITS) + 1).min(u64::MAX >> PLACE_BITS);
         Self(instant << PLACE_BITS | place)
     }
@@ -172,7 +172,7 @@ impl Drop for Pin<'_> {
 }
 
 /// The number of places for this number of own quotas. It is a power of two, so that every index names a place, and at
-/// least twice the number of quotas, so that each quota finds a place.
+/// least twice the number of quotas, so that a quota hardly ever finds its places taken.
 pub(in crate::keyed) fn places_for(quotas: usize) -> usize {
     (2 * quotas).next_power_of_two()
 }
@@ -183,7 +183,8 @@ impl Book {
         self.own.is_some()
     }
 
-    /// Finds the place of a quota, and writes the quota there if it is new.
+    /// Finds the place of a quota, or writes a new quota in a free place. Fails if callers may bring no quotas, if the
+    /// quota does not fit in the words, or if all places of its window are in use.
     pub(in crate::keyed) fn place_of(&self, quota: Quota) -> Result<QuotaId, ChangeError> {
         let own = self.own.as_ref().ok_or(ChangeError::NoOwnQuotas)?;
         let numbers = [quota.count(), quota.period_ns(), quota.max_burst()];
@@ -224,7 +225,7 @@ impl Book {
                 return Ok(id);
             }
         }
-        // Every place is in use. But another thread may have written this very quota meanwhile.
+        // Every place of the quota's window is in use. But another thread may have written this very quota meanwhile.
         found().ok_or(ChangeError::TooManyQuotas { most: self.places() - 1 })
     }
 
@@ -239,8 +240,8 @@ impl Book {
         // Acquire: a thread that finds the place in use sees its numbers, and may pin it.
         match used.load(Ordering::Acquire) {
             // The place comes back into use, so that no other quota gets it before the first request under this quota.
-            // Relaxed: no word has been written with its index. On failure another thread was faster, for this quota or
-            // for another one.
+            // Relaxed: the load above is Acquire, and nothing is published. On failure another thread was faster, for
+            // this quota or for another one.
             FREE => {
                 used.compare_exchange(FREE, 0, Ordering::Relaxed, Ordering::Relaxed).ok()?;
             }
