@@ -205,8 +205,8 @@ async fn the_environment_of_envoy_gateways_deployment_is_all_it_needs() {
     envoy_gateway("gateway_eg", None).await;
 }
 
-#[cfg(feature = "redis-tests")]
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs redis-server"]
 async fn the_same_with_the_redis_that_envoy_gateway_asks_for() {
     let address = crate::processes::free_address();
     let _redis = crate::processes::redis_at(address, &[]);

@@ -23,7 +23,7 @@ mod replay_rules;
 mod serve_connections;
 #[cfg(unix)]
 mod serve_log;
-#[cfg(all(unix, feature = "redis-tests", feature = "serve"))]
+#[cfg(all(unix, feature = "serve"))]
 mod serve_redis;
 #[cfg(unix)]
 mod serve_reload;

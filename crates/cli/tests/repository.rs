@@ -16,7 +16,7 @@ mod processes;
 mod replay_pictures;
 mod replay_stream;
 mod replay_suggest;
-#[cfg(feature = "redis-tests")]
+#[cfg(feature = "serve")]
 mod rules_redis;
 mod sample_log;
 #[cfg(unix)]

@@ -46,6 +46,7 @@ fn redis(address: SocketAddr) -> Process {
 }
 
 #[test]
+#[ignore = "needs redis-server"]
 fn a_redis_that_is_killed_is_told_of_in_the_log_and_by_the_health_check_and_so_is_its_return() {
     let address = free_address();
     let store = format!("redis://{address}/");
@@ -87,6 +88,7 @@ fn a_redis_that_is_killed_is_told_of_in_the_log_and_by_the_health_check_and_so_i
 }
 
 #[test]
+#[ignore = "needs redis-server"]
 fn while_redis_is_away_rules_that_name_no_on_error_follow_the_flag_and_others_themselves() {
     // Nothing listens there.
     let away = free_address();

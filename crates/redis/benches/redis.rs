@@ -3,7 +3,7 @@
 //! benchmark asserts how many requests were admitted, but no times. (For limiters of other crates:
 //! `benches/redis-peers`.)
 //!
-//! `cargo bench -p tollgate-redis --features redis-tests -- --rounds 5`
+//! `cargo bench -p tollgate-redis --bench redis -- --rounds 5`
 
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 

@@ -7,7 +7,7 @@
 //! Then the same load runs under several deadlines, and the benchmark counts the decisions that were made without the
 //! store, by their reasons.
 //!
-//! `cargo bench -p tollgate-redis --features redis-tests --bench round_trips -- --seconds 5`
+//! `cargo bench -p tollgate-redis --bench round_trips -- --seconds 5`
 
 #![allow(clippy::unwrap_used, reason = "a benchmark fails loudly")]
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]

@@ -29,7 +29,7 @@ mod store;
 mod verbs;
 mod weight;
 
-#[cfg(all(test, feature = "redis-tests"))]
+#[cfg(test)]
 mod conformance;
 #[cfg(test)]
 mod simulation;

@@ -2,7 +2,7 @@
 //! the rate limit that is built into Envoy.
 //!
 //! ```sh
-//! cargo test --release -p tollgate-cli --features serve,envoy-tests --test envoy -- --ignored --nocapture
+//! cargo test --release -p tollgate-cli --features serve --test envoy -- --ignored --nocapture
 //! ```
 //!
 //! The servers are asked in turn, in rounds. Each ratio compares times of one round, so that a disturbance of the

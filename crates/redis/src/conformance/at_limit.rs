@@ -16,6 +16,7 @@ fn wait(plan: &ScriptPlan, reply: &ScriptReply) -> (u64, bool) {
 }
 
 #[test]
+#[ignore = "needs redis-server"]
 fn a_changed_policy_leaves_a_client_in_its_penalty_at_most_for_its_own() {
     let (_server, mut told) = start(NEVER_SET_BACK);
     let old = plan("fixed-window 5/m penalty 1h after 1");
@@ -38,6 +39,7 @@ fn a_changed_policy_leaves_a_client_in_its_penalty_at_most_for_its_own() {
 }
 
 #[test]
+#[ignore = "needs redis-server"]
 fn a_denial_is_written_once_in_a_thousandth_of_the_longest_wait_or_of_the_penalty() {
     let (_server, mut told) = start(NEVER_SET_BACK);
     for (policy, denials, longest, granule) in [
@@ -69,6 +71,7 @@ fn a_denial_is_written_once_in_a_thousandth_of_the_longest_wait_or_of_the_penalt
 }
 
 #[test]
+#[ignore = "needs redis-server"]
 fn units_that_another_policy_admits_during_a_penalty_count_when_it_ends() {
     let (_server, mut told) = start(NEVER_SET_BACK);
     let [old, new] = ["fixed-window 5/m penalty 1m after 1", "fixed-window 10/m"].map(plan);
@@ -82,6 +85,7 @@ fn units_that_another_policy_admits_during_a_penalty_count_when_it_ends() {
 }
 
 #[test]
+#[ignore = "needs redis-server"]
 fn a_clock_set_back_costs_a_client_one_more_penalty_at_most() {
     let (_server, mut told) = start(SLACK_US);
     for policy in ["gcra 5/m penalty 10m after 1", "segmented-window 6/m x6 penalty 10m after 1"] {
@@ -99,6 +103,7 @@ fn a_clock_set_back_costs_a_client_one_more_penalty_at_most() {
 }
 
 #[test]
+#[ignore = "needs redis-server"]
 fn each_limit_of_a_request_counts_its_own_denials_and_none_of_anothers() {
     let (_server, mut told) = start(NEVER_SET_BACK);
     let plan = plan("fixed-window 5/d penalty 10d after 2");

@@ -12,6 +12,7 @@ use crate::store::backoff::mixed;
 /// Units are spent under one policy at the beginning of a day. Some seconds later there is a peek at the key under
 /// another policy. Then more seconds pass, and there is a second peek.
 #[test]
+#[ignore = "needs redis-server"]
 fn what_was_spent_is_spent_under_the_next_policy_at_most_its_limit() {
     let (_server, mut told) = start(NEVER_SET_BACK);
     let day_us = NOW_US - NOW_US % (86_400 * SECOND);
@@ -106,6 +107,7 @@ fn compare(told: &mut TimedScript, flaw: Option<ChangeFlaw>, rounds: u64) -> Res
 }
 
 #[test]
+#[ignore = "needs redis-server"]
 fn the_states_of_several_policies_are_those_that_the_simulation_has() {
     let (server, mut told) = start(NEVER_SET_BACK);
     assert_eq!(compare(&mut told, None, 300), Ok(()));
@@ -124,6 +126,7 @@ fn the_states_of_several_policies_are_those_that_the_simulation_has() {
 }
 
 #[test]
+#[ignore = "needs redis-server"]
 fn a_change_is_written_once_and_by_a_denial_too() {
     let (server, mut told) = start(NEVER_SET_BACK);
     let [old, new] = ["10/d", "fixed-window 10/d"].map(plan);

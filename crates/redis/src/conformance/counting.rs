@@ -18,6 +18,7 @@ const POLICIES: [&str; 10] = [
 ];
 
 #[test]
+#[ignore = "needs redis-server"]
 fn a_state_that_goes_on_here_is_the_one_that_the_script_finds() {
     let (_server, mut told) = start(NEVER_SET_BACK);
     let mut random = 7_u64;

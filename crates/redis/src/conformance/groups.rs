@@ -19,6 +19,7 @@ fn units(reply: &ScriptReply) -> Vec<u64> {
 }
 
 #[test]
+#[ignore = "needs redis-server"]
 fn a_limit_that_stands_twice_is_charged_twice_or_not_at_all() {
     let (_server, mut told) = start(NEVER_SET_BACK);
     let ask = |first, second| {
@@ -41,6 +42,7 @@ fn a_limit_that_stands_twice_is_charged_twice_or_not_at_all() {
 /// room; and a group with `Counts` denies nothing. If the request is admitted, every group with room is charged as a
 /// whole. Otherwise no limit is charged.
 #[test]
+#[ignore = "needs redis-server"]
 fn random_groups_are_charged_as_the_model_says() {
     let (_server, mut told) = start(NEVER_SET_BACK);
     let mut random = 7;

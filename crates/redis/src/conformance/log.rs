@@ -73,6 +73,7 @@ const POLICIES: [&str; 8] = [
 ];
 
 #[test]
+#[ignore = "needs redis-server"]
 fn a_log_that_turns_and_grows_decides_as_the_model_does() {
     let (_server, mut told) = start(NEVER_SET_BACK);
     for policy in POLICIES {
@@ -84,6 +85,7 @@ fn a_log_that_turns_and_grows_decides_as_the_model_does() {
 
 /// However many denials are recorded, the ring keeps only the newest units.
 #[test]
+#[ignore = "needs redis-server"]
 fn a_client_that_is_denied_for_ever_keeps_itself_out_in_a_ring_of_its_limit() {
     let (server, mut told) = start(NEVER_SET_BACK);
     let plan = plan("sliding-log 20/m count-denied");
@@ -108,6 +110,7 @@ fn a_client_that_is_denied_for_ever_keeps_itself_out_in_a_ring_of_its_limit() {
 }
 
 #[test]
+#[ignore = "needs redis-server"]
 fn a_ring_that_loses_an_entry_is_caught() {
     let mistakes = [
         ("ring = ring .. call('GETRANGE', log.key, HEAD, start - 1)", "ring = ring"),
@@ -131,6 +134,7 @@ fn a_ring_that_loses_an_entry_is_caught() {
 }
 
 #[test]
+#[ignore = "needs redis-server"]
 fn one_log_serves_every_policy_of_its_key() {
     let (_server, mut told) = start(NEVER_SET_BACK);
     let [few, many] = ["sliding-log 5/s", "sliding-log 50/m"].map(plan);
@@ -158,6 +162,7 @@ fn one_log_serves_every_policy_of_its_key() {
 }
 
 #[test]
+#[ignore = "needs redis-server"]
 fn a_log_takes_sixteen_bytes_for_a_charge_of_its_window_and_never_more_than_for_its_limit() {
     let (server, mut told) = start(NEVER_SET_BACK);
     let plan = plan("sliding-log 1000/s");
@@ -178,6 +183,7 @@ fn a_log_takes_sixteen_bytes_for_a_charge_of_its_window_and_never_more_than_for_
 }
 
 #[test]
+#[ignore = "needs redis-server"]
 fn a_log_of_a_clock_that_is_set_back_holds_what_it_held() {
     let (_server, mut told) = start(SLACK_US);
     let plan = plan("sliding-log 5/m");
@@ -200,6 +206,7 @@ fn a_log_of_a_clock_that_is_set_back_holds_what_it_held() {
 }
 
 #[test]
+#[ignore = "needs redis-server"]
 fn a_refund_leaves_the_others_in_the_log_and_no_empty_entry() {
     let (_server, mut told) = start(NEVER_SET_BACK);
     let plan = plan("sliding-log 9/m");
@@ -225,6 +232,7 @@ fn a_refund_leaves_the_others_in_the_log_and_no_empty_entry() {
 /// A refund may write a thousand entries. A refund that would have to write more gives nothing back, and changes
 /// nothing.
 #[test]
+#[ignore = "needs redis-server"]
 fn a_refund_writes_a_thousand_entries_at_most() {
     let (_server, mut told) = start(NEVER_SET_BACK);
     let plan = plan("sliding-log 2000/m");
@@ -241,6 +249,7 @@ fn a_refund_writes_a_thousand_entries_at_most() {
 
 /// Bad input 115, for logs.
 #[test]
+#[ignore = "needs redis-server"]
 fn bad_input_115_what_is_no_log_counts_as_a_full_one_and_is_replaced() {
     let (server, mut told) = start(NEVER_SET_BACK);
     let plan = plan("sliding-log 5/m");
@@ -267,6 +276,7 @@ fn bad_input_115_what_is_no_log_counts_as_a_full_one_and_is_replaced() {
 /// With the server's own clock: a key lives until its newest unit has left the window, and a decision takes a few
 /// commands, however many entries the log has.
 #[test]
+#[ignore = "needs redis-server"]
 fn bad_inputs_118_and_122_a_log_expires_and_is_searched_not_read() {
     let (server, plan) = (Server::start(), plan("sliding-log 4000/m"));
     let mut connection = server.connection();

@@ -25,6 +25,7 @@ fn decided(told: &mut TimedScript, example: &WorkedExample, policies: &[&str]) -
 
 /// Runs all examples except those in which a request waits, since a check does not wait.
 #[test]
+#[ignore = "needs redis-server"]
 fn the_script_decides_the_worked_examples_as_they_say() {
     let (_server, mut told) = start(NEVER_SET_BACK);
     for example in worked_examples().iter().filter(|example| !example.waits()) {
@@ -34,6 +35,7 @@ fn the_script_decides_the_worked_examples_as_they_say() {
 }
 
 #[test]
+#[ignore = "needs redis-server"]
 fn a_script_that_has_one_unit_more_is_caught() {
     let (_server, mut told) = start(NEVER_SET_BACK);
     let first = &worked_examples()[0];

