@@ -5,6 +5,7 @@
 //! Each subcommand is a module with its own arguments. It fails with a `Failure` whose text says what would be
 //! accepted. Without the feature `serve` the commands `serve`, `rules` and `health` print how to get them.
 
+mod bounds;
 mod check;
 mod delays;
 mod failure;

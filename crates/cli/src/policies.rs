@@ -4,8 +4,8 @@ use std::fmt;
 use std::io::{self, Write};
 
 use serde::Serialize;
-use tollgate::{Algorithm, CalendarUnit, Policy, Rounding};
 
+use crate::bounds::{most_at_once, most_in_a_period};
 use crate::failure::Failure;
 use crate::tables::{aligned, grouped, write_table};
 use crate::written::{POLICIES, WrittenPolicy};
@@ -48,33 +48,9 @@ impl Explained {
         Self {
             written: written.to_string(),
             read_as: policy.to_string(),
-            at_once: with_soft(policy, policy.quota().max_burst()),
+            at_once: most_at_once(policy),
             most_in_a_period: most_in_a_period(policy),
         }
-    }
-}
-
-/// The number of units with the share that a soft limit admits besides, rounded down.
-fn with_soft(policy: Policy, units: u64) -> u64 {
-    let hundredths = u128::from(policy.at_limit().soft.hundredths());
-    let all = u128::from(units) * (10_000 + hundredths) / 10_000;
-    u64::try_from(all).unwrap_or(u64::MAX)
-}
-
-/// The most units in any interval as long as the policy's period, its end not included. These are the bounds of the
-/// table in `docs/which-algorithm.md`.
-fn most_in_a_period(policy: Policy) -> u64 {
-    let quota = policy.quota();
-    let limit = with_soft(policy, quota.count());
-    match policy.algorithm() {
-        Algorithm::Gcra => with_soft(policy, quota.max_burst()).saturating_add(quota.count() - 1),
-        Algorithm::FixedWindowFromFirst
-        | Algorithm::SlidingWindow { rounding: Rounding::Exact } => limit.saturating_mul(2) - 1,
-        Algorithm::SlidingWindow { rounding: Rounding::Strict } | Algorithm::SlidingLog => limit,
-        // The longest month and the longest year are longer than two windows that follow each other at their shortest.
-        Algorithm::Calendar(CalendarUnit::Month | CalendarUnit::Year) => limit.saturating_mul(3),
-        // Two windows, or the whole of one beside what its share lets through of another.
-        _ => limit.saturating_mul(2),
     }
 }
 

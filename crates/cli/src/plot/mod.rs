@@ -65,6 +65,33 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
+/// A chart of counts over time.
+pub(crate) type Chart<'c, 's> = ChartContext<'c, SVGBackend<'s>, Cartesian2d<TimeAxis, CountAxis>>;
+
+/// Draws the axes of a chart of counts over time, with a line at each mark of the counts. `x_labels` is the height of
+/// the labels of the time in pixels, or 0 if there are none.
+pub(crate) fn chart<'c, 's>(
+    canvas: &'c Canvas<'s>,
+    x_labels: u32,
+    time: TimeAxis,
+    counts: CountAxis,
+) -> Result<Chart<'c, 's>, DrawingAreaErrorKind<io::Error>> {
+    let mut chart = ChartBuilder::on(canvas)
+        .margin_right(RIGHT)
+        .x_label_area_size(x_labels)
+        .y_label_area_size(LEFT)
+        .build_cartesian_2d(time, counts)?;
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(GRID)
+        .axis_style(AXIS)
+        .label_style(("sans-serif", 16).into_text_style(canvas).color(&INK))
+        .draw()?;
+    Ok(chart)
+}
+
 /// Draws text, vertically centred, on the given side of its position.
 pub(crate) fn text(canvas: &Canvas<'_>, text: &str, place: (i32, i32), style: LabelStyle) -> Drawn {
     let font = ("sans-serif", style.size).into_text_style(canvas);

@@ -91,19 +91,7 @@ fn draw_curve(
     canvas: &Canvas<'_>,
 ) -> Drawn {
     let limit = limit(lane.policy.first.policy);
-    let mut chart = ChartBuilder::on(canvas)
-        .margin_right(plot::RIGHT)
-        .y_label_area_size(plot::LEFT)
-        .build_cartesian_2d(axis(traffic), CountAxis::new(top, 4))?;
-    let label = ("sans-serif", 16).into_text_style(canvas).color(&plot::INK);
-    chart
-        .configure_mesh()
-        .disable_x_mesh()
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(plot::GRID)
-        .axis_style(plot::AXIS)
-        .label_style(label)
-        .draw()?;
+    let mut chart = plot::chart(canvas, 0, axis(traffic), CountAxis::new(top, 4))?;
     let (start_ns, end_ns) = traffic.span_ns;
     let columns = Columns::new(traffic.span_ns);
     let highest = columns.highest(pass, period_ns(lane.policy.first.policy));

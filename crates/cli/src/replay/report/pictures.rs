@@ -93,20 +93,7 @@ fn draw_cumulative(report: &ReplayReport, canvas: &Canvas<'_>) -> Drawn {
     let (plot_area, names) = body.split_horizontally(WIDTH.cast_signed() - NAMES_WIDTH);
     let time = TimeAxis::new(first.timeline.span_ns(), MarkLabels::Clock);
     let most = report.rows().iter().map(|policy| policy.refused).max().unwrap_or(0);
-    let mut chart = ChartBuilder::on(&plot_area)
-        .margin_right(plot::RIGHT)
-        .x_label_area_size(32)
-        .y_label_area_size(plot::LEFT)
-        .build_cartesian_2d(time, CountAxis::new(most, 6))?;
-    let label = ("sans-serif", 16).into_text_style(&plot_area).color(&plot::INK);
-    chart
-        .configure_mesh()
-        .disable_x_mesh()
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(plot::GRID)
-        .axis_style(plot::AXIS)
-        .label_style(label)
-        .draw()?;
+    let mut chart = plot::chart(&plot_area, 32, time, CountAxis::new(most, 6))?;
     for (n, policy) in report.rows().iter().enumerate() {
         let colour = plot::LINES[n % plot::LINES.len()];
         chart.draw_series(LineSeries::new(added_up(policy), colour.stroke_width(2)))?;
@@ -136,20 +123,7 @@ fn draw_timeline(policy: &PolicyReport, tallest: u64, canvas: &Canvas<'_>) -> Dr
     plot::legend(canvas, plot::REFUSED, "refused", 300, 16)?;
     let (_, body) = canvas.split_vertically(32);
     let time = TimeAxis::new(policy.timeline.span_ns(), MarkLabels::Clock);
-    let mut chart = ChartBuilder::on(&body)
-        .margin_right(plot::RIGHT)
-        .x_label_area_size(32)
-        .y_label_area_size(plot::LEFT)
-        .build_cartesian_2d(time, CountAxis::new(tallest, 4))?;
-    let label = ("sans-serif", 16).into_text_style(&body).color(&plot::INK);
-    chart
-        .configure_mesh()
-        .disable_x_mesh()
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(plot::GRID)
-        .axis_style(plot::AXIS)
-        .label_style(label)
-        .draw()?;
+    let mut chart = plot::chart(&body, 32, time, CountAxis::new(tallest, 4))?;
     let width_ns = policy.timeline.width_ns();
     let bar = |start_ns: u64, low: u64, high: u64, colour: RGBColor| {
         let corners = [(start_ns, low), (start_ns.saturating_add(width_ns), high)];

@@ -16,6 +16,7 @@ use tollgate::{Algorithm, Policy, Rounding};
 use super::decide::decide;
 use super::gather::RequestLog;
 use super::parse::wait;
+use crate::bounds::most_in_a_period;
 use crate::tables::{aligned, grouped, share as share_of, write_table};
 use search::Search;
 
@@ -89,7 +90,7 @@ impl Suggestion {
     fn add_period(&mut self, period: Duration, search: &Search<'_>, log: &RequestLog) {
         let bursts = search.gcra(period);
         let least =
-            bursts.iter().min_by_key(|policy| (max_in_period(policy), policy.quota().count()));
+            bursts.iter().min_by_key(|policy| (most_in_a_period(**policy), policy.quota().count()));
         self.limits.extend(least.map(|policy| SuggestedLimit::new(*policy, log)));
         self.gcra_trade_off.extend(bursts.iter().map(|policy| SuggestedLimit::new(*policy, log)));
         for algorithm in WINDOWS {
@@ -106,24 +107,12 @@ impl SuggestedLimit {
         let outcome = decide(policy, log);
         Self {
             policy: policy.to_string(),
-            max_in_period: max_in_period(&policy),
+            max_in_period: most_in_a_period(policy),
             keys_refused: outcome.keys_refused,
             requests: outcome.admitted + outcome.refused,
             refused: outcome.refused,
             longest_wait: outcome.longest_wait,
         }
-    }
-}
-
-/// Returns the maximum number of requests that a half-open interval of the policy's period can hold: see [`Algorithm`].
-fn max_in_period(policy: &Policy) -> u64 {
-    let count = policy.quota().count();
-    match policy.algorithm() {
-        Algorithm::Gcra => policy.quota().max_burst().saturating_add(count - 1),
-        Algorithm::SlidingWindow { rounding: Rounding::Strict } | Algorithm::SlidingLog => count,
-        Algorithm::SlidingWindow { rounding: Rounding::Exact }
-        | Algorithm::FixedWindowFromFirst => (2 * count).saturating_sub(1),
-        _ => count.saturating_mul(2),
     }
 }
 
@@ -163,25 +152,4 @@ fn write_limits(limits: &[SuggestedLimit], f: &mut fmt::Formatter<'_>) -> fmt::R
         ]);
     }
     write_table(&table, f)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_most_in_a_period_is_what_the_algorithms_promise() {
-        for (policy, most) in [
-            ("gcra 100/s burst 20", 119),
-            ("spaced 5/s", 5),
-            ("fixed-window 100/m", 200),
-            ("fixed-window 100/m from-first", 199),
-            ("sliding-window 100/m exact", 199),
-            ("sliding-window 100/m", 200),
-            ("sliding-window 100/m strict", 100),
-            ("segmented-window 100/m x6", 200),
-        ] {
-            assert_eq!(max_in_period(&policy.parse().expect("a policy")), most, "{policy}");
-        }
-    }
 }
