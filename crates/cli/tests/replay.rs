@@ -48,6 +48,26 @@ fn an_unordered_log_is_decided_in_the_order_of_time() {
 }
 
 #[test]
+fn a_log_is_the_same_plain_or_gzip_in_files_or_on_standard_input() {
+    let scratch = Scratch::new("ways_of_a_log");
+    let text = sample();
+    // A member may end inside a line.
+    let (head, tail) = text.split_at(text.len() / 2);
+    scratch.file("members.log", gzip(&[head, tail]));
+    let (newer, older) = text.split_at(text.match_indices('\n').nth(2).expect("six lines").0 + 1);
+    scratch.file("newer.log", newer).file("older.gz", gzip(&[older]));
+    for (files, input) in [
+        (&["members.log"][..], vec![]),
+        (&["newer.log", "older.gz"], vec![]),
+        (&["-"], text.clone().into_bytes()),
+        (&["-"], gzip(&[&text])),
+    ] {
+        let run = scratch.replay_from(&[files, &SAMPLE_ARGS[..]].concat(), &input);
+        assert_prints(&run, SAMPLE_JSON);
+    }
+}
+
+#[test]
 fn the_table_lines_policies_up_and_names_the_worst_keys() {
     let scratch = Scratch::new("the_table");
     scratch.file("a.log", sample());
@@ -70,33 +90,6 @@ key        requests  refused  share refused
 fixed-window 100/h: nothing refused
 ",
     );
-}
-
-#[test]
-fn gzip_of_several_members_under_any_name_reads_as_plain_text() {
-    let scratch = Scratch::new("gzip");
-    let text = sample();
-    let (head, tail) = text.split_at(text.len() / 2); // a member may end inside a line
-    scratch.file("a.log", gzip(&[head, tail]));
-    let run = scratch.replay(&[&["a.log"], &SAMPLE_ARGS[..]].concat());
-    assert_prints(&run, SAMPLE_JSON);
-}
-
-#[test]
-fn standard_input_reads_as_a_file_plain_or_gzip() {
-    let scratch = Scratch::new("standard_input");
-    let args = [&["-"], &SAMPLE_ARGS[..]].concat();
-    assert_prints(&scratch.replay_from(&args, sample().as_bytes()), SAMPLE_JSON);
-    assert_prints(&scratch.replay_from(&args, &gzip(&[&sample()])), SAMPLE_JSON);
-}
-
-#[test]
-fn several_files_are_one_log() {
-    let scratch = Scratch::new("several_files");
-    let lines: Vec<String> = sample().lines().map(|line| format!("{line}\n")).collect();
-    scratch.file("newer.log", lines[..3].concat()).file("older.gz", gzip(&[&lines[3..].concat()]));
-    let run = scratch.replay(&[&["newer.log", "older.gz"], &SAMPLE_ARGS[..]].concat());
-    assert_prints(&run, SAMPLE_JSON);
 }
 
 #[test]
@@ -307,20 +300,6 @@ fn rules_count_the_addresses_of_one_64_as_one_client_and_compat_each() {
     };
     assert_eq!(admitted(&[]), Some(101));
     assert_eq!(admitted(&["--compat"]), Some(301));
-}
-
-#[test]
-fn a_prefix_that_no_address_has_is_refused_with_what_is_accepted() {
-    let scratch = Scratch::new("a_prefix_that_no_address_has");
-    for (bits, expected) in [
-        ("129", "a prefix of 129 bits is not possible; use 1 to 128"),
-        ("0", "a prefix of 0 bits is not possible; use 1 to 128"),
-        ("half", "write the bits in digits, 1 to 128, as in 64"),
-    ] {
-        let run = scratch.replay(&["a.log", "--policy", "1/s", "--prefix-v6", bits]);
-        assert_eq!(run.code, Some(2));
-        assert!(run.err.contains(expected), "{}", run.err);
-    }
 }
 
 /// Two clients send sixty requests each in one second. For each client one leaves at once, fifty wait, and nine find no

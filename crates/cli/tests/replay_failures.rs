@@ -63,45 +63,39 @@ fn control_characters_of_a_log_never_reach_the_terminal() {
 }
 
 #[test]
-fn a_file_without_a_good_line_ends_the_run() {
+fn a_file_without_a_good_line_or_without_the_key_ends_the_run() {
     let scratch = Scratch::new("no_good_line");
-    scratch.file("good.log", line("192.0.2.1", "10:00:00 +0000"));
-    scratch.file("empty.log", "").file("blank.log", "\n\n").file("other.txt", "some\ntext\n");
-    assert_refused(
-        &scratch.replay(&[&["good.log", "empty.log"], &POLICY[..]].concat()),
-        "tollgate: nothing to replay in empty.log: it has no lines\n",
-    );
-    assert_refused(
-        &scratch.replay(&[&["blank.log"], &POLICY[..]].concat()),
-        "tollgate: nothing to replay in blank.log: it has no lines\n",
-    );
-    assert_refused(
-        &scratch.replay(&[&["other.txt", "--format", "combined"], &POLICY[..]].concat()),
-        "tollgate: nothing to replay in other.txt: 0 of 2 lines are good; line 1: no \" \" behind \
-         remote_addr, where combined lines have it\n",
-    );
-}
-
-#[test]
-fn a_key_that_the_format_does_not_have_ends_the_run_with_those_it_has() {
-    let scratch = Scratch::new("unknown_key");
-    scratch.file("a.log", line("192.0.2.1", "10:00:00 +0000"));
+    let good = line("192.0.2.1", "10:00:00 +0000");
+    scratch.file("good.log", good).file("empty.log", "").file("blank.log", "\n\n");
+    scratch.file("other.txt", "some\ntext\n");
     scratch.file("a.jsonl", "{\"time\":1431857103,\"tenant\":\"a\"}\n");
-    assert_refused(
-        &scratch.replay(&["a.log", "--key", "tenant", "--policy", "10/m"]),
-        "tollgate: nothing to replay in a.log: 0 of 1 lines are good; line 1: \"tenant\" is \
-         not in common lines, which have ip, user, method, path, status, %l, %b\n",
-    );
-    assert_refused(
-        &scratch.replay(&["a.log", "--key", "referer", "--policy", "10/m"]),
-        "tollgate: nothing to replay in a.log: 0 of 1 lines are good; line 1: \"referer\" is \
-         not in common lines, which have ip, user, method, path, status, %l, %b\n",
-    );
-    assert_refused(
-        &scratch.replay(&["a.jsonl", "--key", "customer", "--policy", "10/m"]),
-        "tollgate: nothing to replay in a.jsonl: 0 of 1 lines are good; line 1: no field \
-         \"customer\"; the line has \"tenant\", \"time\"\n",
-    );
+    for (args, reason) in [
+        (&["good.log", "empty.log"][..], "empty.log: it has no lines"),
+        (&["blank.log"], "blank.log: it has no lines"),
+        (
+            &["other.txt", "--format", "combined"],
+            "other.txt: 0 of 2 lines are good; line 1: no \" \" behind remote_addr, where combined lines have it",
+        ),
+        (
+            &["good.log", "--key", "tenant"],
+            "good.log: 0 of 1 lines are good; line 1: \"tenant\" is not in common lines, which have ip, user, method, \
+             path, status, %l, %b",
+        ),
+        (
+            &["good.log", "--key", "referer"],
+            "good.log: 0 of 1 lines are good; line 1: \"referer\" is not in common lines, which have ip, user, method, \
+             path, status, %l, %b",
+        ),
+        (
+            &["a.jsonl", "--key", "customer"],
+            "a.jsonl: 0 of 1 lines are good; line 1: no field \"customer\"; the line has \"tenant\", \"time\"",
+        ),
+    ] {
+        let run = scratch.replay(&[args, &POLICY].concat());
+        assert_refused(&run, &format!("tollgate: nothing to replay in {reason}\n"));
+    }
+    let run = scratch.replay(&["empty.log", "--suggest", "99%"]);
+    assert_refused(&run, "tollgate: nothing to replay in empty.log: it has no lines\n");
 }
 
 #[cfg(unix)] // the system's own words are part of the messages
@@ -153,6 +147,24 @@ fn options_that_cannot_work_are_refused() {
         (
             &["a.log", "--policy", "10/m", "--stream", "--reorder", "ten"],
             "expected a span of time such as 30s, 10m or 2h",
+        ),
+        (&["a.log", "--suggest", "99%", "--html", "o"], "--policy <POLICY>"),
+        (&["a.log", "--suggest", "99%", "--svg", "o"], "--policy <POLICY>"),
+        (&["a.log", "--suggest", "99.9"], "expected a share of the keys such as 99.9%"),
+        (&["a.log", "--suggest", "0%"], "above 0% and at most 100%"),
+        (&["a.log", "--suggest", "101%"], "above 0% and at most 100%"),
+        (&["a.log", "--suggest", "99%", "--stream"], "cannot be used with"),
+        (
+            &["a.log", "--policy", "1/s", "--prefix-v6", "129"],
+            "a prefix of 129 bits is not possible; use 1 to 128",
+        ),
+        (
+            &["a.log", "--policy", "1/s", "--prefix-v6", "0"],
+            "a prefix of 0 bits is not possible; use 1 to 128",
+        ),
+        (
+            &["a.log", "--policy", "1/s", "--prefix-v6", "half"],
+            "write the bits in digits, 1 to 128, as in 64",
         ),
     ] {
         assert_refused_with(&scratch.replay(args), says);

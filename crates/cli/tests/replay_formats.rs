@@ -99,17 +99,10 @@ fn assert_read(scratch: &Scratch, name: &str, args: &[&str], format: &str, span:
 }
 
 #[test]
-fn every_sample_is_read_as_what_it_is() {
+fn every_sample_is_read_as_what_it_is_with_its_name_or_without() {
     let scratch = Scratch::new("every_sample_is_read_as_what_it_is");
     for (name, format, first, last) in SAMPLES {
         assert_read(&scratch, name, &[], format, [first, last]);
-    }
-}
-
-#[test]
-fn a_name_reads_the_same_as_no_name() {
-    let scratch = Scratch::new("a_name_reads_the_same_as_no_name");
-    for (name, format, first, last) in SAMPLES {
         assert_read(&scratch, name, &["--format", format], format, [first, last]);
     }
     for (name, alias, format) in [
@@ -120,13 +113,14 @@ fn a_name_reads_the_same_as_no_name() {
     ] {
         assert_read(&scratch, name, &["--format", alias], format, ["10:00:01Z", "10:01:05Z"]);
     }
-}
-
-#[test]
-fn the_format_of_a_configuration_reads_what_has_no_name() {
-    let scratch = Scratch::new("the_format_of_a_configuration_reads_what_has_no_name");
+    // Formats of a configuration have no names.
     for (name, format) in CUSTOM {
         assert_read(&scratch, name, &["--format", format], "custom", ["10:00:01Z", "10:01:05Z"]);
+    }
+    // Lines of TCP have clients and no requests.
+    for format in ["auto", "haproxy", "tcplog"] {
+        let span = ["10:00:01Z", "10:01:05Z"];
+        assert_read(&scratch, "haproxy-tcp.log", &["--format", format], "haproxy", span);
     }
 }
 
@@ -144,15 +138,6 @@ fn method_status_and_path_are_found_in_every_format() {
         let (_, report) = replay(&scratch, name, &[&format[..], &conditions].concat());
         assert_eq!(counts(&report)[2..], [1, 2, 0, 0], "{name}");
         assert_eq!(report["left_out_lines"], 6, "{name}");
-    }
-}
-
-#[test]
-fn lines_of_tcp_have_clients_and_no_requests() {
-    let scratch = Scratch::new("lines_of_tcp_have_clients_and_no_requests");
-    for format in ["auto", "haproxy", "tcplog"] {
-        let span = ["10:00:01Z", "10:01:05Z"];
-        assert_read(&scratch, "haproxy-tcp.log", &["--format", format], "haproxy", span);
     }
 }
 

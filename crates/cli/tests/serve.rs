@@ -1,46 +1,21 @@
 //! `tollgate serve` as a process: its log, its reloads, and a system without free file descriptors.
 
 use std::net::TcpStream;
-use std::process::Command;
 
 use crate::common::Scratch;
 use crate::processes::PATIENCE;
-use crate::serving::{ANYWHERE, RULES, serve, serve_rules};
-
-#[test]
-fn a_bad_start_ends_with_2_and_what_would_be_accepted() {
-    for (flags, expected) in [
-        (
-            vec!["--rules", "no/such"],
-            "tollgate: no/such: cannot be read: No such file or directory",
-        ),
-        (
-            vec!["--rules", RULES, "--admin-host", "http://limits"],
-            "'http://limits' is no name of a host; give a name alone, as in limits.internal",
-        ),
-        (vec!["--rules", RULES, "--linger-rules", "soon"], "for '--linger-rules <SECONDS>'"),
-        (vec!["--rules", RULES, "--allow-empty=perhaps"], "[possible values: true, false]"),
-    ] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
-        let output = command.env_clear().arg("serve").args(ANYWHERE).args(&flags).output();
-        let output = output.expect("it runs");
-        let errors = String::from_utf8(output.stderr).expect("text");
-        assert_eq!(output.status.code(), Some(2), "{flags:?}: {errors}");
-        assert!(errors.contains(expected), "{flags:?}: {errors}");
-    }
-}
+use crate::serving::{OF_ALICE, serve, serve_rules};
 
 #[test]
 fn a_domain_that_becomes_empty_is_a_warning_and_allow_empty_takes_it() {
     let scratch = Scratch::new("serve_becomes_empty");
     let rules =
         "domain: d\ndescriptors:\n  - {key: user, rate_limit: {unit: day, requests_per_unit: 1}}\n";
-    let check = r#"{"domain": "d", "descriptors": [{"user": "alice"}]}"#;
     for (flags, after) in [(&[][..], 429), (&["--allow-empty"][..], 200)] {
         scratch.file("rules/shop.yaml", rules);
         let (serving, _) = serve_rules(&scratch.at("rules"), "", flags, &[]);
-        assert_eq!(serving.ask("POST /v1/check", check).0, 200);
-        assert_eq!(serving.ask("POST /v1/check", check).0, 429);
+        assert_eq!(serving.ask("POST /v1/check", OF_ALICE).0, 200);
+        assert_eq!(serving.ask("POST /v1/check", OF_ALICE).0, 429);
         std::fs::remove_file(scratch.at("rules/shop.yaml")).expect("the file");
         serving.signal("HUP");
         if after == 429 {
@@ -55,11 +30,11 @@ fn a_domain_that_becomes_empty_is_a_warning_and_allow_empty_takes_it() {
             let line = serving.wait_for("1 limit gone");
             assert!(line.contains(" INFO "), "{line}");
         }
-        assert_eq!(serving.ask("POST /v1/check", check).0, after);
+        assert_eq!(serving.ask("POST /v1/check", OF_ALICE).0, after);
         scratch.file("rules/shop.yaml", rules);
         serving.signal("HUP");
         serving.wait_for("rules loaded: 1 in 1 domain");
-        assert_eq!(serving.ask("POST /v1/check", check).0, 429, "what was spent is spent");
+        assert_eq!(serving.ask("POST /v1/check", OF_ALICE).0, 429, "what was spent is spent");
     }
 }
 

@@ -1,13 +1,11 @@
 //! The settings file and the environment variables of `tollgate serve`: each flag that takes a value can also be set in
 //! the file and by a variable, and an error names the place of a bad value.
 
-use std::process::Command;
-
 use clap::{Arg, ArgAction};
 
 use crate::common::Scratch;
 use crate::pages::{assert_page, assert_part};
-use crate::serving::{RULES, serve};
+use crate::serving::{RULES, assert_setting, serve, serve_to_end};
 
 /// The names of the settings that have a value, and of those that have none.
 #[derive(Debug, PartialEq)]
@@ -16,22 +14,19 @@ struct Printed {
     idle: Vec<String>,
 }
 
-/// Runs `tollgate serve` in a directory with these flags and only these variables.
 fn run(scratch: &Scratch, flags: &[&str], environment: &[(&str, &str)]) -> Result<String, String> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
-    command.env_clear().envs(environment.iter().copied()).current_dir(scratch.path());
-    let output = command.arg("serve").args(flags).output().expect("it runs");
-    let text = |bytes| String::from_utf8(bytes).expect("text");
-    match output.status.code() {
-        Some(0) => Ok(text(output.stdout)),
-        code => Err(format!("{code:?} {}", text(output.stderr))),
-    }
+    serve_to_end(scratch.path(), flags, environment)
+}
+
+/// Returns what `--print-config` prints.
+fn text(scratch: &Scratch, flags: &[&str], environment: &[(&str, &str)]) -> String {
+    let flags = [flags, &["--print-config"]].concat();
+    run(scratch, &flags, environment).expect("good settings")
 }
 
 /// Returns the name, the value and the source of each setting that `--print-config` prints.
 fn print(scratch: &Scratch, flags: &[&str], environment: &[(&str, &str)]) -> Printed {
-    let flags = [flags, &["--print-config"]].concat();
-    let text = run(scratch, &flags, environment).expect("good settings");
+    let text = text(scratch, flags, environment);
     let mut printed = Printed { set: Vec::new(), idle: Vec::new() };
     for line in text.lines().filter(|line| line.contains("; --")) {
         let (assigned, names) = line.split_once("  # ").expect("names");
@@ -44,11 +39,6 @@ fn print(scratch: &Scratch, flags: &[&str], environment: &[(&str, &str)]) -> Pri
         }
     }
     printed
-}
-
-fn source_of<'a>(printed: &'a Printed, name: &str) -> (&'a str, &'a str) {
-    let row = printed.set.iter().find(|row| row.0 == name).expect("it is set");
-    (&row.1, &row.2)
 }
 
 /// Returns the definition of `tollgate serve`.
@@ -229,23 +219,23 @@ fn a_flag_beats_a_variable_that_the_file_that_envoyproxys_and_that_the_default()
     let of_envoyproxy =
         [("LOG_LEVEL", "debug"), ("GRPC_PORT", "9"), ("HOST", "localhost"), ("PORT", "5")];
     let variables = [&own[..], &of_envoyproxy].concat();
-    let printed = print(&scratch, &["--rules", "r", "--poll", "3"], &variables);
-    assert_eq!(source_of(&printed, "poll"), ("3", "--poll"));
-    assert_eq!(source_of(&printed, "log-level"), (r#""warn""#, "t.toml:2"));
-    assert_eq!(source_of(&printed, "grpc"), (r#""a:1""#, "t.toml:3"));
-    assert_eq!(source_of(&printed, "http"), (r#""localhost:5""#, "HOST, PORT"));
-    assert_eq!(source_of(&printed, "linger-stop"), ("2", "default"));
-    let printed = print(&scratch, &["--rules", "r"], &variables);
-    assert_eq!(source_of(&printed, "poll"), ("2", "TOLLGATE_POLL"));
-    let printed = print(&scratch, &["--rules", "r"], &variables[1..]);
-    assert_eq!(source_of(&printed, "poll"), ("1", "t.toml:1"));
-    // All values of a list come from one source. The flag `--config` beats the variable that names the file.
-    let flags = ["--rules", "r", "--admin-host", "y", "--admin-host", "z"];
-    let printed = print(&scratch, &flags, &variables);
-    assert_eq!(source_of(&printed, "admin-host"), (r#"["y", "z"]"#, "--admin-host"));
+    let listed = ["--rules", "r", "--admin-host", "y", "--admin-host", "z"];
+    let other = ["--rules", "r", "--config", "other.toml"];
     scratch.file("other.toml", "");
-    let printed = print(&scratch, &["--rules", "r", "--config", "other.toml"], &variables[1..]);
-    assert_eq!(source_of(&printed, "poll"), ("30", "default"));
+    for (flags, variables, name, value, source) in [
+        (&["--rules", "r", "--poll", "3"][..], &variables[..], "poll", "3", "--poll"),
+        (&["--rules", "r"], &variables, "poll", "2", "TOLLGATE_POLL"),
+        (&["--rules", "r"], &variables[1..], "poll", "1", "t.toml:1"),
+        (&["--rules", "r"], &variables, "log-level", r#""warn""#, "t.toml:2"),
+        (&["--rules", "r"], &variables, "grpc", r#""a:1""#, "t.toml:3"),
+        (&["--rules", "r"], &variables, "http", r#""localhost:5""#, "HOST, PORT"),
+        (&["--rules", "r"], &variables, "linger-stop", "2", "default"),
+        // All values of a list come from one source. The flag `--config` beats the variable that names the file.
+        (&listed, &variables, "admin-host", r#"["y", "z"]"#, "--admin-host"),
+        (&other, &variables[1..], "poll", "30", "default"),
+    ] {
+        assert_setting(&text(&scratch, flags, variables), name, value, source);
+    }
 }
 
 #[test]

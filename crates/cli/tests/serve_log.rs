@@ -8,18 +8,11 @@ use std::sync::mpsc::channel;
 use crate::common::Scratch;
 use crate::connection::Connection;
 use crate::processes::{connected, free_address, until};
-use crate::serving::{ANYWHERE, Serving};
-
-const RULES: &str = "
-domain: d
-descriptors:
-  - {key: user, rate_limit: {unit: year, requests_per_unit: 3}}
-";
-const BODY: &str = r#"{"domain": "d", "descriptors": [{"user": "alice"}]}"#;
+use crate::serving::{ANYWHERE, OF_ALICE, Serving, THREE};
 
 /// Serves with these flags; `redirect` is a redirection of the shell, as in `2>/dev/full`.
 fn serve(scratch: &Scratch, redirect: &str, flags: &[&str]) -> Serving {
-    scratch.file("rules/d.yaml", RULES);
+    scratch.file("rules/d.yaml", THREE);
     let (http, any) = (free_address(), "127.0.0.1:0");
     let mut command = Command::new("/bin/sh");
     let script = format!("exec \"$@\" {redirect}");
@@ -42,7 +35,7 @@ impl Serving {
 
     /// Sends so many requests that are denied that the log of the denials overflows its pipe and its queue.
     fn floods_its_log(&self) {
-        let body = BODY.replace("alice", &"x".repeat(400));
+        let body = OF_ALICE.replace("alice", &"x".repeat(400));
         let mut connection = Connection::to(self.http);
         for _ in 0..6_000 {
             connection.ask("POST /v1/check", &body);
@@ -55,7 +48,7 @@ fn a_log_that_cannot_be_written_ends_no_service_and_what_it_loses_is_counted() {
     let scratch = Scratch::new("serve_log_full");
     for redirect in ["2>/dev/full", "2>&-"] {
         let serving = serve(&scratch, redirect, &["--log-level", "debug"]);
-        assert_eq!(serving.ask("POST /v1/check", BODY).0, 200, "{redirect}");
+        assert_eq!(serving.ask("POST /v1/check", OF_ALICE).0, 200, "{redirect}");
         if redirect == "2>/dev/full" {
             // The lines of the start are lost, and then those of the reload.
             serving.loses(2);
@@ -73,7 +66,7 @@ fn a_log_whose_reader_has_gone_ends_no_service() {
     drop(serving.process.stderr.take());
     serving.signal("HUP");
     serving.loses(1);
-    assert_eq!(serving.ask("POST /v1/check", BODY).0, 200);
+    assert_eq!(serving.ask("POST /v1/check", OF_ALICE).0, 200);
     serving.terminate();
 }
 
@@ -113,7 +106,7 @@ fn a_collector_that_hangs_has_two_seconds_at_the_end_and_the_loss_is_told() {
     let url = format!("http://{}", collector.local_addr().expect("an address"));
     let mut serving = serve(&scratch, "", &["--otlp", &url, "--trace-sample", "1 of all"]);
     for _ in 0..2 {
-        assert_eq!(serving.ask("POST /v1/check", BODY).0, 200);
+        assert_eq!(serving.ask("POST /v1/check", OF_ALICE).0, 200);
     }
     serving.signal("TERM");
     let stderr = BufReader::new(serving.process.stderr.take().expect("a pipe"));
@@ -127,7 +120,7 @@ fn a_collector_that_hangs_has_two_seconds_at_the_end_and_the_loss_is_told() {
 #[test]
 fn a_state_that_is_no_regular_file_is_refused() {
     let scratch = Scratch::new("serve_log_state");
-    scratch.file("rules/d.yaml", RULES).file("directory/file", "");
+    scratch.file("rules/d.yaml", THREE).file("directory/file", "");
     let made = Command::new("mkfifo").arg("fifo").current_dir(scratch.path()).status();
     assert!(made.expect("a shell's command").success());
     for (path, kind) in

@@ -1,14 +1,13 @@
 //! The reports to an operator about requests: their settings by the variables of envoyproxy/ratelimit and of
 //! OpenTelemetry.
 
-use crate::serve_settings::{run, setting};
+use std::path::Path;
+
+use crate::serving::{serve_to_end, setting};
 
 /// Returns the printed values and sources of these settings under these variables, or the error.
 fn printed(names: &[&str], environment: &[(&str, &str)]) -> Result<Vec<String>, String> {
-    let (ok, told, errors) = run(&["--rules", "r", "--print-config"], environment);
-    if !ok {
-        return Err(errors);
-    }
+    let told = serve_to_end(Path::new("."), &["--rules", "r", "--print-config"], environment)?;
     let value = |name: &&str| {
         let (value, source) = setting(&told, name);
         match value.strip_prefix("# ") {
@@ -142,7 +141,8 @@ fn a_variable_that_cannot_be_meant_is_refused_by_its_name() {
     ] {
         let environment = [ENDPOINT, ("STATSD_HOST", "s"), (name, value)];
         let error = printed(&[], &environment).expect_err(name);
-        let says = format!("tollgate: {name} is '{value}' in the environment; use {accepted}");
+        let says =
+            format!("Some(2) tollgate: {name} is '{value}' in the environment; use {accepted}");
         assert!(error.starts_with(&says), "{error}");
     }
 }

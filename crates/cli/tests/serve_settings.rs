@@ -1,46 +1,17 @@
 //! The settings of `tollgate serve`: where each value comes from, and what is refused.
 
-use std::process::Command;
+use std::path::Path;
 
-use crate::serving::{ANYWHERE, RULES};
+use crate::serving::{ANYWHERE, RULES, assert_setting, serve_to_end, setting};
 
-/// Runs `tollgate serve` to its end with these flags and only these environment variables.
-pub(crate) fn run(flags: &[&str], environment: &[(&str, &str)]) -> (bool, String, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
-    command.env_clear().envs(environment.iter().copied()).arg("serve").args(flags);
-    let output = command.output().expect("it runs");
-    let text = |bytes| String::from_utf8(bytes).expect("text");
-    (output.status.success(), text(output.stdout), text(output.stderr))
+fn run(flags: &[&str], environment: &[(&str, &str)]) -> Result<String, String> {
+    serve_to_end(Path::new("."), flags, environment)
 }
 
 /// Returns what `--print-config` prints under these flags and variables.
 #[track_caller]
 fn print(flags: &[&str], environment: &[(&str, &str)]) -> String {
-    let (ok, printed, errors) = run(&[flags, &["--print-config"]].concat(), environment);
-    assert!(ok && errors.is_empty(), "{errors}");
-    printed
-}
-
-/// Returns the value and the source of a setting, as `--print-config` prints them: `# FILE` if there is no value.
-pub(crate) fn setting(printed: &str, name: &str) -> (String, String) {
-    let assigned = |line: &str| {
-        let (comment, line) = line.strip_prefix("# ").map_or(("", line), |line| ("# ", line));
-        let value = line.strip_prefix(name)?.strip_prefix(" = ")?;
-        Some(format!("{comment}{value}"))
-    };
-    let line = printed.lines().find_map(assigned);
-    let line = line.unwrap_or_else(|| panic!("{name} in\n{printed}"));
-    let (value, source) = line.split_once("  # ").expect("a source");
-    let (source, names) = source.split_once("; ").expect("names");
-    let variable = format!("TOLLGATE_{}", name.to_uppercase().replace('-', "_"));
-    assert_eq!(names, format!("--{name}, {variable}"));
-    (value.to_owned(), source.to_owned())
-}
-
-#[track_caller]
-fn assert_setting(printed: &str, name: &str, value: &str, source: &str) {
-    let (found, from) = setting(printed, name);
-    assert_eq!((found.as_str(), from.as_str()), (value, source), "{name}");
+    run(&[flags, &["--print-config"]].concat(), environment).expect("good settings")
 }
 
 #[test]
@@ -232,8 +203,10 @@ fn a_start_by_the_variables_of_envoyproxy_ratelimit_listens_on_both_families_of_
         let found = ["http", "grpc", "admin"].map(|name| setting(&printed, name).0);
         assert_eq!(found, expected.map(|address| format!("\"{address}\"")), "{environment:?}");
     }
-    let (ok, _, errors) = run(&["--rules", "r", "--statsd", ":8125", "--print-config"], &[]);
-    assert!(!ok && errors.contains("no host, as in localhost:8125"), "{errors}");
+    let flags = ["--rules", "r", "--statsd", ":8125", "--print-config"];
+    let error = run(&flags, &[]).expect_err("no host");
+    let told = "no host, as in localhost:8125";
+    assert!(error.starts_with("Some(2) ") && error.contains(told), "{error}");
 }
 
 #[test]
@@ -249,9 +222,9 @@ fn a_grace_of_envoyproxy_ratelimit_without_an_age_has_no_effect() {
     }
     // The service cannot start, so it ends after its warnings.
     let environment = [("RUNTIME_ROOT", "no/rules"), ("GRPC_MAX_CONNECTION_AGE_GRACE", "1h")];
-    let (ok, _, errors) = run(&ANYWHERE, &environment);
+    let error = run(&ANYWHERE, &environment).expect_err("no rules");
     let told = "GRPC_MAX_CONNECTION_AGE_GRACE is set and means nothing here: no age is set, so it has none to follow";
-    assert!(!ok && errors.contains(told), "{errors}");
+    assert!(error.starts_with("Some(2) ") && error.contains(told), "{error}");
 }
 
 #[test]
@@ -324,19 +297,28 @@ fn what_cannot_be_meant_is_refused_with_what_would_be_right() {
             vec![("PORT", "0"), ("GRPC_PORT", "0"), ("DEBUG_PORT", "0")],
             "no/cert: cannot be read: ",
         ),
+        (
+            [&ANYWHERE[..], &["--rules", "no/such"]].concat(),
+            vec![],
+            "no/such: cannot be read: No such file or directory",
+        ),
     ] {
-        let (ok, _, errors) = run(&flags, &environment);
-        assert!(
-            !ok && errors.starts_with(&format!("tollgate: {expected}")),
-            "{expected}\n{errors}"
-        );
+        let error = run(&flags, &environment).expect_err(expected);
+        assert!(error.starts_with(&format!("Some(2) tollgate: {expected}")), "{expected}\n{error}");
     }
-    let flags = ["--rules", RULES, "--redis", "redis://10.0.0.7/", "--on-error", "shrug"];
-    let (ok, _, errors) = run(&flags, &[]);
-    let told = "'shrug' for '--on-error <WORD>'\n  [possible values: local, allow, deny]";
-    assert!(!ok && errors.contains(told), "{errors}");
-    let (ok, _, errors) = run(&["--rules", RULES, "--grpc-tls-cert", "c"], &[]);
-    assert!(!ok && errors.contains("--grpc-tls-key"), "{errors}");
+    let on_error = ["--redis", "redis://10.0.0.7/", "--on-error", "shrug"];
+    let on_error_words = "'shrug' for '--on-error <WORD>'\n  [possible values: local, allow, deny]";
+    let no_host = "'http://limits' is no name of a host; give a name alone, as in limits.internal";
+    for (flags, expected) in [
+        (&on_error[..], on_error_words),
+        (&["--grpc-tls-cert", "c"], "--grpc-tls-key"),
+        (&["--admin-host", "http://limits"], no_host),
+        (&["--linger-rules", "soon"], "for '--linger-rules <SECONDS>'"),
+        (&["--allow-empty=perhaps"], "[possible values: true, false]"),
+    ] {
+        let error = run(&[&["--rules", RULES], flags].concat(), &[]).expect_err(expected);
+        assert!(error.starts_with("Some(2) ") && error.contains(expected), "{error}");
+    }
 }
 
 #[test]
@@ -350,7 +332,7 @@ fn rules_in_redis_are_named_without_their_password_and_polled_often() {
     assert_setting(&printed, "poll", "30", "default");
     let printed = print(&["--rules", address, "--poll", "60"], &[]);
     assert_setting(&printed, "poll", "60", "--poll");
-    let (ended_well, _, error) = run(&["--rules", "redis://:secret@10.0.0.7/x"], &[]);
-    assert!(!ended_well && !error.contains("secret"), "{error}");
+    let error = run(&["--rules", "redis://:secret@10.0.0.7/x"], &[]).expect_err("no number");
+    assert!(error.starts_with("Some(2) ") && !error.contains("secret"), "{error}");
     assert!(error.contains("the address of the rules is not understood: "), "{error}");
 }

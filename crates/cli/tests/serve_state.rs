@@ -5,14 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use crate::common::Scratch;
 use crate::processes::until;
-use crate::serving::{Serving, serve_rules};
-
-const RULES: &str = "
-domain: d
-descriptors:
-  - {key: user, rate_limit: {unit: year, requests_per_unit: 3}}
-";
-const BODY: &str = r#"{"domain": "d", "descriptors": [{"user": "alice"}]}"#;
+use crate::serving::{OF_ALICE, Serving, THREE, serve_rules};
 
 /// Starts a service that keeps its state in the directory, and returns it and the lines of its log up to its address.
 fn serve(scratch: &Scratch, flags: &[&str]) -> (Serving, String) {
@@ -20,14 +13,14 @@ fn serve(scratch: &Scratch, flags: &[&str]) -> (Serving, String) {
 }
 
 fn serve_with(scratch: &Scratch, flags: &[&str]) -> (Serving, String) {
-    let rules = scratch.file("rules/d.yaml", RULES).at("rules");
+    let rules = scratch.file("rules/d.yaml", THREE).at("rules");
     let (serving, begun) = serve_rules(&rules, "", flags, &[]);
     (serving, begun.join("\n"))
 }
 
 /// Returns the status of the next request of alice.
 fn status(serving: &Serving) -> u16 {
-    serving.ask("POST /v1/check", BODY).0
+    serving.ask("POST /v1/check", OF_ALICE).0
 }
 
 /// Spends the whole limit.
@@ -108,7 +101,7 @@ fn a_corrupt_state_is_kept_aside_and_the_service_starts_and_says_so() {
 #[test]
 fn a_state_beside_redis_is_refused() {
     let scratch = Scratch::new("serve_state_redis");
-    scratch.file("rules/d.yaml", RULES);
+    scratch.file("rules/d.yaml", THREE);
     let redis = ["--redis", "redis://127.0.0.1:1/"];
     let run =
         scratch.run(&[&["serve", "--rules", "rules", "--state", "state"], &redis[..]].concat());

@@ -4,12 +4,22 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use std::time::Instant;
 
 use crate::processes::{PATIENCE, until};
 
 pub(crate) const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/rules");
+
+/// Rules under which each user may send three requests in a year, and a request of one of them.
+pub(crate) const THREE: &str = "
+domain: d
+descriptors:
+  - {key: user, rate_limit: {unit: year, requests_per_unit: 3}}
+";
+pub(crate) const OF_ALICE: &str = r#"{"domain": "d", "descriptors": [{"user": "alice"}]}"#;
 
 /// Flags that let a service listen on free ports.
 pub(crate) const ANYWHERE: [&str; 6] =
@@ -58,6 +68,46 @@ pub(crate) fn serve_rules(
     command.args(["-c", &format!("{limit} exec \"$@\""), "sh", env!("CARGO_BIN_EXE_tollgate")]);
     command.arg("serve").args(given).args(flags);
     begun(&mut command)
+}
+
+/// Runs `tollgate serve` in a directory to its end, with these flags and only these environment variables. Returns what
+/// it prints, or its exit code and what it says on standard error.
+pub(crate) fn serve_to_end(
+    directory: &Path,
+    flags: &[&str],
+    environment: &[(&str, &str)],
+) -> Result<String, String> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+    command.env_clear().envs(environment.iter().copied()).current_dir(directory);
+    let output = command.arg("serve").args(flags).output().expect("it runs");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    let (printed, errors) = (text(output.stdout), text(output.stderr));
+    match output.status.code() {
+        Some(0) if errors.is_empty() => Ok(printed),
+        code => Err(format!("{code:?} {errors}")),
+    }
+}
+
+/// Returns the value and the source of a setting, as `--print-config` prints them: `# FILE` if there is no value.
+pub(crate) fn setting(printed: &str, name: &str) -> (String, String) {
+    let assigned = |line: &str| {
+        let (comment, line) = line.strip_prefix("# ").map_or(("", line), |line| ("# ", line));
+        let value = line.strip_prefix(name)?.strip_prefix(" = ")?;
+        Some(format!("{comment}{value}"))
+    };
+    let line = printed.lines().find_map(assigned);
+    let line = line.unwrap_or_else(|| panic!("{name} in\n{printed}"));
+    let (value, source) = line.split_once("  # ").expect("a source");
+    let (source, names) = source.split_once("; ").expect("names");
+    let variable = format!("TOLLGATE_{}", name.to_uppercase().replace('-', "_"));
+    assert_eq!(names, format!("--{name}, {variable}"));
+    (value.to_owned(), source.to_owned())
+}
+
+#[track_caller]
+pub(crate) fn assert_setting(printed: &str, name: &str, value: &str, source: &str) {
+    let (found, from) = setting(printed, name);
+    assert_eq!((found.as_str(), from.as_str()), (value, source), "{name}");
 }
 
 /// Starts this command. Returns the service and the lines that it has logged by the time when it listens.
@@ -141,12 +191,16 @@ impl Serving {
     }
 
     /// Waits for a line of the log with this text.
+    #[track_caller]
     pub(crate) fn wait_for(&self, text: &str) -> String {
+        let (since, mut before) = (Instant::now(), Vec::new());
         loop {
-            let line = self.lines.recv_timeout(PATIENCE).expect("the line comes");
+            let line = self.lines.recv_timeout(PATIENCE.saturating_sub(since.elapsed()));
+            let line = line.unwrap_or_else(|_| panic!("no line with {text:?} after {before:#?}"));
             if line.contains(text) {
                 return line;
             }
+            before.push(line);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! How Envoy makes descriptors of requests: its actions, stages, overrides and costs.
 
-use crate::world::{Setup, World};
+use crate::headers::DRAFT_03;
+use crate::world::{ALICE, Setup, World};
 
 /// The rules admit one request in a year for each value of any of these keys, so that a second one with the same
 /// descriptor is denied.
@@ -15,6 +16,7 @@ descriptors:
   - {key: query_match, value: slow, rate_limit: {unit: year, requests_per_unit: 1}}
   - {key: page, rate_limit: {unit: year, requests_per_unit: 1}}
   - {key: plan, rate_limit: {unit: year, requests_per_unit: 1}}
+  - {key: path, value: /api/*, rate_limit: {unit: year, requests_per_unit: 1}}
   - {key: destination_cluster, value: application, rate_limit: {unit: year, requests_per_unit: 1}}
   - key: source_cluster
     value: edge
@@ -23,107 +25,87 @@ descriptors:
   - {key: user, rate_limit: {unit: year, requests_per_unit: 4}}
 ";
 
-const ALICE: &[&str] = &["x-user: alice"];
-
-fn world(actions: &str) -> World {
-    let limits = format!("{{actions: [{actions}]}}");
-    World::start(&Setup { rules: ONCE, limits: &limits, ..Setup::default() })
+/// The status of a request, which is a path or headers with semicolons between them.
+fn asked(world: &World, request: &str) -> u16 {
+    if request.starts_with('/') {
+        return world.ask(request, &[]).status;
+    }
+    let headers: Vec<&str> = request.split("; ").collect();
+    world.ask("/", &headers).status
 }
 
-/// Returns the status of one request with this header.
-fn with(world: &World, header: &str) -> u16 {
-    world.ask("/", &[header]).status
-}
-
-#[test]
-fn remote_address_limits_each_client() {
-    let world = world("{remote_address: {}}");
-    let of = |address: &str| with(&world, &format!("x-forwarded-for: {address}"));
-    let addresses = ["192.0.2.1", "192.0.2.2", "192.0.2.1", "::ffff:192.0.2.2", "198.51.100.1"];
-    assert_eq!(addresses.map(of), [200, 200, 429, 429, 200]);
-}
-
-#[test]
-fn masked_remote_address_limits_each_network() {
-    let world = world("{masked_remote_address: {v4_prefix_mask_len: 24, v6_prefix_mask_len: 48}}");
-    let of = |address: &str| with(&world, &format!("x-forwarded-for: {address}"));
-    let addresses = ["192.0.2.1", "192.0.2.200", "192.0.3.1", "2001:db8:1::1", "2001:db8:1:2::1"];
-    assert_eq!(addresses.map(of), [200, 429, 200, 200, 429]);
+/// Actions, requests with commas between them, each behind a beginning that all have, and the statuses of these.
+const ACTIONS: [(&str, &str, &str, &[u16]); 13] = [
+    // All addresses of one /64 are one client.
+    (
+        "{remote_address: {}}",
+        "x-forwarded-for: ",
+        "192.0.2.1, 192.0.2.2, 192.0.2.1, ::ffff:192.0.2.2, 198.51.100.1, \
+         2001:db8::1, 2001:db8::2, 2001:db8:0:1::2",
+        &[200, 200, 429, 429, 200, 200, 429, 200],
+    ),
     // A rule for one network has its own limit.
-    assert_eq!(["203.0.113.7", "203.0.113.8", "203.0.113.9"].map(of), [200, 200, 429]);
-}
-
-#[test]
-fn request_headers_limit_each_value_and_absent_ones_are_skipped() {
-    let world = world(
+    (
+        "{masked_remote_address: {v4_prefix_mask_len: 24, v6_prefix_mask_len: 48}}",
+        "x-forwarded-for: ",
+        "192.0.2.1, 192.0.2.200, 192.0.3.1, 2001:db8:1::1, 2001:db8:1:2::1, \
+         203.0.113.7, 203.0.113.8, 203.0.113.9",
+        &[200, 429, 200, 200, 429, 200, 200, 429],
+    ),
+    // With a team a request has another descriptor, for which there is no rule. Without a plan it has none at all.
+    (
         "{request_headers: {header_name: x-plan, descriptor_key: plan}}, \
          {request_headers: {header_name: x-team, descriptor_key: team, skip_if_absent: true}}",
-    );
-    let plans = ["x-plan: free", "x-plan: paid", "x-plan: free"];
-    assert_eq!(plans.map(|plan| with(&world, plan)), [200, 200, 429]);
-    // With a team the request has another descriptor, for which there is no rule. Without a plan it has no descriptor
-    // at all.
-    assert_eq!(world.statuses(2, "/", &["x-plan: free", "x-team: red"]), [200; 2]);
-    assert_eq!(world.statuses(2, "/", &["x-team: red"]), [200; 2]);
-}
-
-#[test]
-fn generic_key_limits_a_route() {
-    let world = world("{generic_key: {descriptor_value: checkout}}");
-    assert_eq!(world.statuses(2, "/", &[]), [200, 429]);
-}
-
-#[test]
-fn generic_key_can_have_a_key_of_its_own() {
-    let world = world("{generic_key: {descriptor_key: page, descriptor_value: front}}");
-    assert_eq!(world.statuses(2, "/", &[]), [200, 429]);
-}
-
-#[test]
-fn header_value_match_limits_what_matches() {
-    let world = world(
+        "x-",
+        "plan: free, plan: paid, plan: free, plan: free; x-team: red, plan: free; x-team: red, \
+         team: red, team: red",
+        &[200, 200, 429, 200, 200, 200, 200],
+    ),
+    (
+        "{request_headers: {header_name: ':path', descriptor_key: path}}",
+        "/",
+        "api/a, api/b, api/a, api/b, ap",
+        &[200, 200, 429, 429, 200],
+    ),
+    ("{generic_key: {descriptor_value: checkout}}", "/", "a, b", &[200, 429]),
+    ("{generic_key: {descriptor_key: page, descriptor_value: front}}", "/", "a, b", &[200, 429]),
+    (
         "{header_value_match: {descriptor_value: mobile, headers: \
          [{name: user-agent, string_match: {contains: Mobile}}]}}",
-    );
-    let agents = ["user-agent: Mobile/1", "user-agent: Desktop", "user-agent: Other Mobile"];
-    assert_eq!(agents.map(|agent| with(&world, agent)), [200, 200, 429]);
-    assert_eq!(world.statuses(3, "/", &["user-agent: Desktop"]), [200; 3]);
-}
-
-#[test]
-fn header_value_match_can_limit_what_does_not_match() {
-    let world = world(
+        "user-agent: ",
+        "Mobile/1, Desktop, Other Mobile, Desktop",
+        &[200, 200, 429, 200],
+    ),
+    (
         "{header_value_match: {descriptor_value: mobile, expect_match: false, headers: \
          [{name: user-agent, string_match: {contains: Mobile}}]}}",
-    );
-    assert_eq!(world.statuses(3, "/", &["user-agent: Mobile/1"]), [200; 3]);
-    assert_eq!(world.statuses(2, "/", &["user-agent: Desktop"]), [200, 429]);
-}
-
-#[test]
-fn query_parameters_limit_each_value() {
-    let world = world("{query_parameters: {query_parameter_name: page, descriptor_key: page}}");
-    let paths = ["/?page=1", "/?page=2", "/?page=1", "/"];
-    assert_eq!(paths.map(|path| world.ask(path, &[]).status), [200, 200, 429, 200]);
-}
-
-#[test]
-fn query_parameter_value_match_limits_what_matches() {
-    let world = world(
+        "user-agent: ",
+        "Mobile/1, Mobile/1, Desktop, Desktop, Mobile/1",
+        &[200, 200, 200, 429, 200],
+    ),
+    (
+        "{query_parameters: {query_parameter_name: page, descriptor_key: page}}",
+        "/",
+        "?page=1, ?page=2, ?page=1, a",
+        &[200, 200, 429, 200],
+    ),
+    (
         "{query_parameter_value_match: {descriptor_value: slow, query_parameters: \
          [{name: size, string_match: {exact: large}}]}}",
-    );
-    let paths = ["/?size=large", "/?size=small", "/?size=large", "/?size=small"];
-    assert_eq!(paths.map(|path| world.ask(path, &[]).status), [200, 200, 429, 200]);
-}
-
-#[test]
-fn destination_and_source_cluster_limit_a_service_behind_envoy() {
-    let of_destination = world("{destination_cluster: {}}");
-    assert_eq!(of_destination.statuses(2, "/", &[]), [200, 429]);
-    let of_both = world("{source_cluster: {}}, {destination_cluster: {}}");
-    assert_eq!(of_both.statuses(3, "/", &[]), [200, 200, 429]);
-}
+        "/?size=",
+        "large, small, large, small",
+        &[200, 200, 429, 200],
+    ),
+    ("{destination_cluster: {}}", "/", "a, b", &[200, 429]),
+    ("{source_cluster: {}}, {destination_cluster: {}}", "/", "a, b, c", &[200, 200, 429]),
+    (
+        "{metadata: {descriptor_key: plan, default_value: none, \
+         metadata_key: {key: token, path: [{key: plan}]}}}",
+        "x-",
+        "token: free, token: paid, token: free, other: 1, other: 1",
+        &[200, 200, 429, 200, 429],
+    ),
+];
 
 /// Turns a header into metadata of the request.
 const PLAN_OF_HEADER: &str = "- {name: envoy.filters.http.header_to_metadata, typed_config: {\"@type\": \
@@ -131,13 +113,16 @@ const PLAN_OF_HEADER: &str = "- {name: envoy.filters.http.header_to_metadata, ty
     [{header: x-token, on_header_present: {metadata_namespace: token, key: plan, type: STRING}}]}}";
 
 #[test]
-fn metadata_of_another_filter_limits_each_value() {
-    let limits = "{actions: [{metadata: {descriptor_key: plan, default_value: none, \
-                  metadata_key: {key: token, path: [{key: plan}]}}}]}";
-    let first = &[PLAN_OF_HEADER];
-    let world = World::start(&Setup { rules: ONCE, limits, first, ..Setup::default() });
-    let tokens = ["x-token: free", "x-token: paid", "x-token: free", "x-other: 1", "x-other: 1"];
-    assert_eq!(tokens.map(|token| with(&world, token)), [200, 200, 429, 200, 429]);
+fn each_action_limits_what_it_takes_from_a_request() {
+    for (actions, beginning, requests, statuses) in ACTIONS {
+        let limits = format!("{{actions: [{actions}]}}");
+        let first = &[PLAN_OF_HEADER];
+        let setup = Setup { rules: ONCE, limits: &limits, first, ..Setup::default() };
+        let world = World::start(&setup);
+        let requests = requests.split(", ").map(|request| format!("{beginning}{request}"));
+        let found: Vec<u16> = requests.map(|request| asked(&world, &request)).collect();
+        assert_eq!(found, statuses, "{actions}");
+    }
 }
 
 #[test]
@@ -154,43 +139,32 @@ const USER: &str = "actions: [{request_headers: {header_name: x-user, descriptor
 // Envoy reads `hits_addend` in the limits of its filter (or of `RateLimitPerRoute`), and ignores it in the limits of a
 // `RouteAction`.
 
+/// Starts an Envoy in which a request of a user has the cost that this field says.
+fn with_cost(hits_addend: &str) -> World {
+    let limits = format!("rate_limits: [{{hits_addend: {{{hits_addend}}}, {USER}}}]");
+    World::start(&Setup { rules: ONCE, filter: &[&limits], ..Setup::default() })
+}
+
 #[test]
 fn a_descriptor_costs_what_its_hits_addend_says() {
-    let limits = format!("rate_limits: [{{hits_addend: {{number: 2}}, {USER}}}]");
-    let world = World::start(&Setup { rules: ONCE, filter: &[&limits], ..Setup::default() });
-    assert_eq!(world.statuses(3, "/", ALICE), [200, 200, 429]);
-}
-
-#[test]
-fn a_cost_can_come_from_the_request() {
-    let limits = format!("rate_limits: [{{hits_addend: {{format: \"%REQ(x-items)%\"}}, {USER}}}]");
-    let world = World::start(&Setup { rules: ONCE, filter: &[&limits], ..Setup::default() });
-    let of = |items: &str| world.ask("/", &["x-user: alice", &format!("x-items: {items}")]).status;
-    assert_eq!(["3", "2", "1", "1"].map(of), [200, 429, 200, 429]);
-}
-
-#[test]
-fn a_cost_that_is_no_number_makes_no_descriptor() {
-    // Envoy then lets every request pass, so a cost must not come from a header that a client writes.
-    let limits = format!("rate_limits: [{{hits_addend: {{format: \"%REQ(x-items)%\"}}, {USER}}}]");
-    let world = World::start(&Setup { rules: ONCE, filter: &[&limits], ..Setup::default() });
-    for items in ["abc", "-1", "18446744073709551615"] {
-        let items = format!("x-items: {items}");
-        assert_eq!(world.statuses(2, "/", &["x-user: alice", &items]), [200; 2], "{items}");
-    }
-    assert_eq!(
-        world.service().metric("tollgate_rule_hits_total{domain=\"shop\",rule=\"user\"}"),
-        0
-    );
-}
-
-#[test]
-fn a_question_with_a_cost_of_0_charges_nothing() {
-    let limits = format!("rate_limits: [{{hits_addend: {{number: 0}}, {USER}}}]");
-    let world = World::start(&Setup { rules: ONCE, filter: &[&limits], ..Setup::default() });
+    assert_eq!(with_cost("number: 2").statuses(3, "/", ALICE), [200, 200, 429]);
+    let world = with_cost("number: 0");
     assert_eq!(world.statuses(9, "/", ALICE), [200; 9]);
     let peek = world.service().http().ask("/v1/peek?domain=shop&user=alice", &[]);
     assert!(peek.body.contains("\"remaining\":4"), "{peek:?}");
+}
+
+#[test]
+fn a_cost_can_come_from_the_request_and_one_that_is_no_number_makes_no_descriptor() {
+    let world = with_cost("format: \"%REQ(x-items)%\"");
+    let of = |items: &str| asked(&world, &format!("x-user: alice; x-items: {items}"));
+    // Envoy lets a request without a descriptor pass, so a cost must not come from a header that a client writes.
+    for items in ["abc", "-1", "18446744073709551615"] {
+        assert_eq!([of(items), of(items)], [200; 2], "{items}");
+    }
+    let hits = "tollgate_rule_hits_total{domain=\"shop\",rule=\"user\"}";
+    assert_eq!(world.service().metric(hits), 0);
+    assert_eq!(["3", "2", "1", "1"].map(of), [200, 429, 200, 429]);
 }
 
 #[test]
@@ -201,7 +175,7 @@ fn a_limit_that_comes_with_the_request_counts_in_place_of_the_rules() {
     let limits = format!(
         "{{limit: {{dynamic_metadata: {{metadata_key: {{key: account, path: [{{key: limit}}]}}}}}}, {USER}}}"
     );
-    let filter = &["enable_x_ratelimit_headers: DRAFT_VERSION_03"];
+    let filter = &[DRAFT_03];
     let setup = Setup { rules: ONCE, limits: &limits, first, filter, ..Setup::default() };
     let world = World::start(&setup);
     let told = world.ask("/", ALICE);
@@ -254,29 +228,22 @@ fn a_filter_that_is_not_enforced_asks_and_denies_nothing() {
     assert_eq!(world.service().metric(over), 2);
 }
 
-/// Returns the statuses of requests under the limits of the virtual host and of the route, combined as the route says.
-fn with_those_of_the_host(choice: &[&str]) -> Vec<u16> {
-    let limits = format!("{{{USER}}}");
-    let setup = Setup {
-        rules: ONCE,
-        limits: &limits,
-        host_limits: "{actions: [{generic_key: {descriptor_value: checkout}}]}",
-        route: choice,
-        ..Setup::default()
-    };
-    World::start(&setup).statuses(5, "/", ALICE)
-}
-
 #[test]
-fn the_limits_of_a_route_override_those_of_its_host() {
-    assert_eq!(with_those_of_the_host(&[]), [200, 200, 200, 200, 429]);
-}
-
-#[test]
-fn the_limits_of_a_host_can_be_included() {
+fn the_limits_of_a_route_override_those_of_its_host_or_include_them() {
     let choice = "typed_per_filter_config: {envoy.filters.http.ratelimit: {\"@type\": \
         type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimitPerRoute, vh_rate_limits: INCLUDE}}";
-    assert_eq!(with_those_of_the_host(&[choice]), [200, 429, 429, 429, 429]);
+    for (route, expected) in
+        [(&[][..], [200, 200, 200, 200, 429]), (&[choice], [200, 429, 429, 429, 429])]
+    {
+        let setup = Setup {
+            rules: ONCE,
+            limits: &format!("{{{USER}}}"),
+            host_limits: "{actions: [{generic_key: {descriptor_value: checkout}}]}",
+            route,
+            ..Setup::default()
+        };
+        assert_eq!(World::start(&setup).statuses(5, "/", ALICE), expected);
+    }
 }
 
 #[test]

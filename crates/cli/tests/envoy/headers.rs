@@ -1,7 +1,7 @@
 //! The headers that tell clients of Envoy about their limits.
 
 use crate::client::Answer;
-use crate::world::{Setup, World};
+use crate::world::{ALICE, Setup, World, of_headers};
 
 /// A limit that is full again after two hours: it has room for one request each half hour.
 const HOURLY: &str = "
@@ -12,9 +12,7 @@ descriptors:
   - {key: odd, rate_limit: {window: 90m, requests_per_unit: 1, algorithm: gcra}}
 ";
 
-const ALICE: &[&str] = &["x-user: alice"];
-
-const DRAFT_03: &str = "enable_x_ratelimit_headers: DRAFT_VERSION_03";
+pub(crate) const DRAFT_03: &str = "enable_x_ratelimit_headers: DRAFT_VERSION_03";
 const OF_ENVOY: [&str; 3] = ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"];
 const OF_THE_SERVICE: [&str; 3] = ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"];
 
@@ -32,22 +30,23 @@ pub(crate) fn assert_seconds(answer: &Answer, header: &str, seconds: u64) {
 }
 
 #[test]
-fn draft_03_tells_the_quota_its_window_and_its_name() {
-    let world = World::start(&Setup { rules: HOURLY, filter: &[DRAFT_03], ..Setup::default() });
+fn draft_03_tells_the_quota_its_window_and_its_name_also_of_a_denial() {
+    let limits = of_headers(&["user", "odd"]);
+    let filter = &[DRAFT_03];
+    let world = World::start(&Setup { rules: HOURLY, limits: &limits, filter, ..Setup::default() });
     let answer = world.ask("/", ALICE);
     assert_eq!(answer.all(OF_ENVOY)[..2], ["2, 2;w=3600;name=\"hourly\"", "3"]);
     assert_seconds(&answer, "x-ratelimit-reset", 1_800);
     assert_eq!(answer.all(OF_THE_SERVICE), [""; 3]);
-}
-
-#[test]
-fn draft_03_tells_of_a_denial() {
-    let world = World::start(&Setup { rules: HOURLY, filter: &[DRAFT_03], ..Setup::default() });
-    assert_eq!(world.statuses(4, "/", ALICE), [200; 4]);
+    assert_eq!(world.statuses(3, "/", ALICE), [200; 3]);
     let answer = world.ask("/", ALICE);
     assert_eq!(answer.status, 429);
     assert_eq!(answer.all(OF_ENVOY)[..2], ["2, 2;w=3600;name=\"hourly\"", "0"]);
     assert_seconds(&answer, "x-ratelimit-reset", 7_200);
+    // A window for which Envoy has no unit is left out.
+    let answer = world.ask("/", &["x-odd: any"]);
+    assert_eq!(answer.all(OF_ENVOY)[..2], ["1", "0"]);
+    assert_seconds(&answer, "x-ratelimit-reset", 5_400);
 }
 
 #[test]
@@ -58,16 +57,6 @@ fn draft_03_tells_of_the_limit_with_the_least_left_and_lists_all() {
     let all = "2, 9;w=86400, 2;w=3600;name=\"hourly\"";
     assert_eq!(answer.all(OF_ENVOY)[..2], [all, "3"]);
     assert_seconds(&answer, "x-ratelimit-reset", 1_800);
-}
-
-#[test]
-fn draft_03_leaves_out_a_window_that_envoy_has_no_unit_for() {
-    let limits = "{actions: [{request_headers: {header_name: x-user, descriptor_key: odd}}]}";
-    let filter = &[DRAFT_03];
-    let world = World::start(&Setup { rules: HOURLY, limits, filter, ..Setup::default() });
-    let answer = world.ask("/", ALICE);
-    assert_eq!(answer.all(OF_ENVOY)[..2], ["1", "0"]);
-    assert_seconds(&answer, "x-ratelimit-reset", 5_400);
 }
 
 #[test]
@@ -89,9 +78,14 @@ fn without_a_choice_there_are_no_headers() {
 }
 
 #[test]
-fn the_services_own_headers_are_added_to_admissions_and_denials() {
-    let serve = &["--response-headers"];
-    let world = World::start(&Setup { rules: HOURLY, serve, ..Setup::default() });
+fn the_services_own_headers_are_added_and_envoy_keeps_its_retry_after() {
+    let setup = Setup {
+        rules: HOURLY,
+        serve: &["--response-headers"],
+        filter: &["enable_retry_after_header: true"],
+        ..Setup::default()
+    };
+    let world = World::start(&setup);
     let answer = world.ask("/", ALICE);
     assert_eq!(answer.all(OF_THE_SERVICE)[..2], ["2", "3"]);
     assert_seconds(&answer, "ratelimit-reset", 1_800);
@@ -100,6 +94,8 @@ fn the_services_own_headers_are_added_to_admissions_and_denials() {
     let answer = world.ask("/", ALICE);
     assert_eq!((answer.status, &answer.all(OF_THE_SERVICE)[..2]), (429, &["2", "0"][..]));
     assert_seconds(&answer, "ratelimit-reset", 7_200);
+    // This is the time after which a request fits.
+    assert_seconds(&answer, "retry-after", 1_800);
 }
 
 #[test]
@@ -109,19 +105,6 @@ fn envoys_retry_after_is_when_the_limit_is_whole() {
     assert_eq!(world.ask("/", ALICE).header("retry-after"), None);
     assert_eq!(world.statuses(3, "/", ALICE), [200; 3]);
     assert_seconds(&world.ask("/", ALICE), "retry-after", 7_200);
-}
-
-#[test]
-fn the_services_retry_after_is_when_a_request_fits_and_envoy_keeps_it() {
-    let setup = Setup {
-        rules: HOURLY,
-        serve: &["--response-headers"],
-        filter: &["enable_retry_after_header: true"],
-        ..Setup::default()
-    };
-    let world = World::start(&setup);
-    assert_eq!(world.statuses(4, "/", ALICE), [200; 4]);
-    assert_seconds(&world.ask("/", ALICE), "retry-after", 1_800);
 }
 
 #[test]

@@ -14,6 +14,8 @@ mod common;
 #[path = "../common/processes.rs"]
 mod processes;
 mod service;
+#[path = "../common/serving.rs"]
+mod serving;
 mod upstream;
 mod world;
 
@@ -25,6 +27,5 @@ mod headers;
 mod migrated;
 mod operations;
 mod quota;
-mod rules;
 mod transport;
 mod usage;

@@ -48,31 +48,36 @@ fn migrated(serve: &[&str]) -> World {
     start(with_rules(rules), include_str!("envoyproxy/envoy.yaml"), serve)
 }
 
-/// Asks in this order, and compares each status.
-#[track_caller]
-fn assert_answers(world: &World, asked: &[(&str, &[&str], &[u16])]) {
-    for (path, headers, statuses) in asked {
-        assert_eq!(world.statuses(statuses.len(), path, headers), *statuses, "{path} {headers:?}");
-    }
-}
-
 #[test]
 fn a_configuration_of_envoyproxy_ratelimit_limits_as_it_says() {
+    let closed = &["customer: a", "section: closed"];
+    let of = |more: &[&'static str]| [closed, more].concat();
+    let visitor = &["customer: b", "section: news"];
+    let gold = [visitor, &["source: trusted", "destination: orders", "account: gold"][..]].concat();
     for serve in [&[][..], &["--compat"]] {
         let world = migrated(serve);
-        assert_answers(
-            &world,
-            &[
-                ("/clusters", &[], &[200, 429]),
-                ("/one", &["customer: a"], &[200, 200, 429]),
-                ("/one", &[], &[200, 200, 200]),
-                ("/two", &["customer: a", "section: news"], &[200, 200, 200, 429]),
-                ("/two", &["customer: a", "section: closed"], &[429]),
-                ("/two", &["customer: a", "language: en"], &[200, 429]),
-                ("/two", &["customer: a", "open: yes"], &[200, 200, 200]),
-                ("/elsewhere", &[], &[404]),
-            ],
-        );
+        let asked: [(&str, &[&str], &[u16]); 13] = [
+            ("/clusters", &[], &[200, 429]),
+            ("/one", &["customer: a"], &[200, 200, 429]),
+            ("/one", &[], &[200, 200, 200]),
+            ("/two", &["customer: a", "section: news"], &[200, 200, 200, 429]),
+            ("/two", closed, &[429]),
+            ("/two", &["customer: a", "language: en"], &[200, 429]),
+            ("/two", &["customer: a", "open: yes"], &[200, 200, 200]),
+            ("/elsewhere", &[], &[404]),
+            // Limits that are replaced are neither asked nor charged.
+            ("/five", &of(&["source: trusted", "destination: orders"]), &[429]),
+            ("/five", &of(&["source: trusted", "destination: payments"]), &[200, 200, 429]),
+            // The limit of an account replaces two limits, and nothing was charged to these.
+            ("/five", &gold, &[200, 200, 200, 200, 429]),
+            ("/two", visitor, &[200, 200, 200, 429]),
+            // Quotas deny when all are used up.
+            ("/quota", &[], &[200, 200, 429]),
+        ];
+        for (path, headers, statuses) in asked {
+            let found = world.statuses(statuses.len(), path, headers);
+            assert_eq!(found, statuses, "{path} {headers:?}");
+        }
         let trial = &["customer: a", "language: trial"];
         assert_eq!(world.statuses(4, "/two", trial), [200; 4]);
         assert_eq!(world.ask("/two", trial).header("x-ratelimit-remaining"), Some("0"));
@@ -80,55 +85,18 @@ fn a_configuration_of_envoyproxy_ratelimit_limits_as_it_says() {
 }
 
 #[test]
-fn replaced_limits_of_envoyproxy_ratelimit_are_neither_asked_nor_charged() {
-    for serve in [&[][..], &["--compat"]] {
-        let closed = &["customer: a", "section: closed"];
-        let of = |more: &[&'static str]| [closed, more].concat();
-        let visitor = &["customer: b", "section: news"];
-        let gold =
-            [visitor, &["source: trusted", "destination: orders", "account: gold"][..]].concat();
-        assert_answers(
-            &migrated(serve),
-            &[
-                ("/two", closed, &[429]),
-                ("/five", &of(&["source: trusted", "destination: orders"]), &[429]),
-                ("/five", &of(&["source: trusted", "destination: payments"]), &[200, 200, 429]),
-                // The limit of an account replaces two limits, and nothing was charged to these.
-                ("/five", &gold, &[200, 200, 200, 200, 429]),
-                ("/two", visitor, &[200, 200, 200, 429]),
-            ],
-        );
+fn a_cost_that_is_denied_leaves_what_was_left_and_with_compat_uses_it_up() {
+    for (serve, expected) in [(&[][..], [200, 429, 200]), (&["--compat"], [200, 429, 429])] {
+        let setup = Setup {
+            rules: "domain: shop\ndescriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 5}}]\n",
+            limits: "",
+            filter: &["rate_limits: [{hits_addend: {format: \"%REQ(x-items)%\"}, actions: \
+                       [{request_headers: {header_name: x-user, descriptor_key: user}}]}]"],
+            serve,
+            ..Setup::default()
+        };
+        let world = World::start(&setup);
+        let of = |items: &str| world.ask("/", &["x-user: a", &format!("x-items: {items}")]).status;
+        assert_eq!(["3", "3", "1"].map(of), expected);
     }
-}
-
-#[test]
-fn quotas_of_envoyproxy_ratelimit_deny_when_all_are_used_up() {
-    for serve in [&[][..], &["--compat"]] {
-        assert_answers(&migrated(serve), &[("/quota", &[], &[200, 200, 429])]);
-    }
-}
-
-/// Returns the statuses of requests with costs of 3, 3 and 1 under a limit of 5.
-fn three_costs(serve: &[&str]) -> [u16; 3] {
-    let setup = Setup {
-        rules: "domain: shop\ndescriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 5}}]\n",
-        limits: "",
-        filter: &["rate_limits: [{hits_addend: {format: \"%REQ(x-items)%\"}, actions: \
-                   [{request_headers: {header_name: x-user, descriptor_key: user}}]}]"],
-        serve,
-        ..Setup::default()
-    };
-    let world = World::start(&setup);
-    let of = |items: &str| world.ask("/", &["x-user: a", &format!("x-items: {items}")]).status;
-    ["3", "3", "1"].map(of)
-}
-
-#[test]
-fn a_cost_that_is_denied_leaves_what_was_left() {
-    assert_eq!(three_costs(&[]), [200, 429, 200]);
-}
-
-#[test]
-fn with_compat_a_cost_that_is_denied_uses_up_what_was_left() {
-    assert_eq!(three_costs(&["--compat"]), [200, 429, 429]);
 }

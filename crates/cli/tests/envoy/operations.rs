@@ -3,17 +3,13 @@
 use std::net::SocketAddr;
 
 use crate::processes::{free_address, redis_at, until};
-use crate::world::{Setup, World};
-
-/// A request fails if the service does not answer, so that no missing answer goes unnoticed.
-const DENY: &[&str] = &["failure_mode_deny: true"];
+use crate::world::{ALICE, DENY, Setup, World, of_headers};
 
 /// Requests with `x-load` never reach their limit.
 const LIMITS: &str = "{actions: [{request_headers: {header_name: x-load, descriptor_key: load}}]}, \
                       {actions: [{request_headers: {header_name: x-user, descriptor_key: user}}]}";
 
 const LOAD: &[&str] = &["x-load: any"];
-const ALICE: &[&str] = &["x-user: alice"];
 
 fn rules(users: u32) -> String {
     format!(
@@ -31,7 +27,7 @@ fn failures(mut statuses: Vec<u16>) -> Vec<u16> {
 }
 
 #[test]
-fn a_reload_under_load_fails_no_request_and_keeps_what_was_spent() {
+fn a_reload_under_load_fails_no_request_and_a_bad_one_keeps_the_old_rules() {
     let setup = Setup { rules: &rules(2), limits: LIMITS, filter: DENY, ..Setup::default() };
     let world = World::start(&setup);
     assert_eq!(world.statuses(3, "/", ALICE), [200, 200, 429]);
@@ -40,21 +36,11 @@ fn a_reload_under_load_fails_no_request_and_keeps_what_was_spent() {
         world.write_rules(&rules(users));
         world.service().line("rules loaded");
     }
-    assert_eq!(failures(load.statuses()), [0; 0]);
-    // The limit is four now, and two were spent.
-    assert_eq!(world.statuses(3, "/", ALICE), [200, 200, 429]);
-}
-
-#[test]
-fn a_bad_reload_under_load_keeps_the_old_rules() {
-    let setup = Setup { rules: &rules(3), limits: LIMITS, filter: DENY, ..Setup::default() };
-    let world = World::start(&setup);
-    assert_eq!(world.statuses(2, "/", ALICE), [200, 200]);
-    let load = world.load(LOAD);
     world.write_rules(&rules(9).replace("year", "fortnight"));
     world.service().line("rules refused");
     assert_eq!(failures(load.statuses()), [0; 0]);
-    assert_eq!(world.statuses(2, "/", ALICE), [200, 429]);
+    // The limit is four now, and two were spent.
+    assert_eq!(world.statuses(3, "/", ALICE), [200, 200, 429]);
     assert_eq!(world.service().metric("tollgate_config_refused"), 1);
 }
 
@@ -161,17 +147,11 @@ descriptors:
 fn shared(services: usize, redis: SocketAddr) -> World {
     let url = format!("redis://{redis}/");
     let nodes = services.to_string();
-    let keys = ["user", "leased", "allow", "deny"];
-    let of = |key: &str| {
-        format!(
-            "{{actions: [{{request_headers: {{header_name: x-{key}, descriptor_key: {key}}}}}]}}"
-        )
-    };
     let setup = Setup {
         rules: SHARED,
         // A busy machine may be slow, and no service should fall back on its share.
         serve: &["--redis", &url, "--nodes", &nodes, "--redis-deadline", "20000"],
-        limits: &keys.map(of).join(", "),
+        limits: &of_headers(&["user", "leased", "allow", "deny"]),
         filter: DENY,
         services,
         ..Setup::default()
@@ -183,28 +163,22 @@ fn shared(services: usize, redis: SocketAddr) -> World {
     world
 }
 
-/// Returns the number of requests that three services admitted.
-fn admitted_by_three(header: &str) -> usize {
+#[test]
+fn three_services_with_one_redis_admit_exactly_the_limit_and_with_leases_no_more() {
     let address = free_address();
     let _redis = redis_at(address, &[]);
     let world = shared(3, address);
-    let statuses = world.client().together(150, "/", &[header]);
-    assert_eq!(failures(statuses.clone()), [429]);
-    for service in &world.services {
-        assert_eq!(service.asked("allowed") + service.asked("over_limit"), 50, "a third each");
+    let cases = [("x-user: alice", 50, 50..=50), ("x-leased: alice", 100, 25..=50)];
+    for (header, asked, expected) in cases {
+        let statuses = world.client().together(150, "/", &[header]);
+        assert_eq!(failures(statuses.clone()), [429]);
+        for service in &world.services {
+            let found = service.asked("allowed") + service.asked("over_limit");
+            assert_eq!(found, asked, "a third each");
+        }
+        let admitted = statuses.iter().filter(|status| **status == 200).count();
+        assert!(expected.contains(&admitted), "{admitted}");
     }
-    statuses.iter().filter(|status| **status == 200).count()
-}
-
-#[test]
-fn three_services_with_one_redis_admit_exactly_the_limit() {
-    assert_eq!(admitted_by_three("x-user: alice"), 50);
-}
-
-#[test]
-fn three_services_with_leases_admit_no_more_than_the_limit() {
-    let admitted = admitted_by_three("x-leased: alice");
-    assert!((25..=50).contains(&admitted), "{admitted}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::client::Client;
 use crate::processes::until;
-use crate::world::{World, scratch};
+use crate::world::{ALICE, World, scratch};
 
 /// Each user may send a hundred requests in a second, and save up a hundred.
 const HUNDRED: &str = "
@@ -15,15 +15,8 @@ descriptors:
   - {key: user, rate_limit: {unit: second, requests_per_unit: 100}}
 ";
 
-const ALICE: &[&str] = &["x-user: alice"];
-
-/// Starts an Envoy, and a service that has run for so long that it assigns shares.
-fn start() -> World {
-    start_with(&[])
-}
-
-/// Starts an Envoy and a service as [`start`] does. The service has these options.
-fn start_with(options: &[&str]) -> World {
+/// Starts an Envoy, and a service with these options that has run for so long that it assigns shares.
+fn start(options: &[&str]) -> World {
     let scratch = scratch();
     scratch.file("rules/shop.yaml", HUNDRED);
     let world = World::start_config(scratch, options, |service, upstream| {
@@ -78,7 +71,7 @@ fn status(answers: &mut impl BufRead) -> u16 {
 
 #[test]
 fn an_envoy_is_assigned_a_share_and_asks_for_no_request() {
-    let world = start();
+    let world = start(&[]);
     // The units that the user has saved up pass at once, and then no more than the rule admits.
     let statuses = world.client().together(300, "/", ALICE);
     let passed = statuses.iter().filter(|status| **status == 200).count();
@@ -93,7 +86,7 @@ fn an_envoy_is_assigned_a_share_and_asks_for_no_request() {
 
 #[test]
 fn a_user_whose_name_is_no_text_does_not_break_the_stream() {
-    let world = start();
+    let world = start(&[]);
     let odd = |client: Client| {
         let mut stream = TcpStream::connect(client.0).expect("Envoy listens");
         let request = b"GET / HTTP/1.1\r\nhost: shop\r\nx-user: \xfc\r\n\r\n";
@@ -116,7 +109,7 @@ fn two_envoys_at_three_times_the_limit_share_it_by_their_demand() {
     // Envoy reports every 5 s. After three reports the demand of both Envoys is known, and their shares are in force.
     const SETTLES: usize = 15;
     const SECONDS: usize = 30;
-    let world = start();
+    let world = start(&[]);
     let second = world.second_envoy();
     until("an assignment", || second.http.ask("/", ALICE).status == 200);
     let begun = Instant::now();
@@ -151,7 +144,7 @@ fn two_envoys_at_three_times_the_limit_share_it_by_their_demand() {
 fn a_service_that_stops_and_starts_under_load_denies_an_envoy_nothing_of_the_limit() {
     // If the service kept nothing over the restart, there would be no assignment for more than half of this time.
     const AFTER: usize = 12;
-    let mut world = start_with(&["--state", "state", "--linger-stop", "0"]);
+    let mut world = start(&["--state", "state", "--linger-stop", "0"]);
     let client = world.client();
     let load = std::thread::spawn(move || pace(client.0, 200, 35));
     let begun = Instant::now();

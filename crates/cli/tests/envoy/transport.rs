@@ -2,18 +2,12 @@
 
 use crate::authority::{Authority, Issued};
 use crate::common::Scratch;
-use crate::world::{AsksBy, Setup, World, scratch};
+use crate::processes::until;
+use crate::world::{ALICE, AsksBy, DENY, Setup, THREE, World, scratch};
 
-const TWO: &str = "
-domain: shop
-descriptors:
-  - {key: user, rate_limit: {unit: year, requests_per_unit: 2}}
-";
-
-const ALICE: &[&str] = &["x-user: alice"];
-
-/// If the service does not answer, every request fails.
-const DENY: &[&str] = &["failure_mode_deny: true"];
+/// The statuses of four requests that the service answers, and of those that it does not.
+const ANSWERED: [u16; 4] = [200, 200, 200, 429];
+const FAILED: [u16; 4] = [500; 4];
 
 const TLS: &[&str] = &["--grpc-tls-cert", "service.crt", "--grpc-tls-key", "service.key"];
 const MUTUAL: &[&str] = &[
@@ -53,49 +47,34 @@ fn certificates() -> Scratch {
     scratch
 }
 
-fn statuses(scratch: Scratch, serve: &[&str], socket: &str) -> Vec<u16> {
-    let setup = Setup { rules: TWO, serve, filter: DENY, cluster: &[socket], ..Setup::default() };
-    World::start_in(scratch, &setup).statuses(3, "/", ALICE)
-}
-
-#[test]
-fn envoy_asks_over_tls() {
-    assert_eq!(statuses(certificates(), TLS, &socket("localhost", "")), [200, 200, 429]);
-}
-
-#[test]
-fn a_service_of_another_authority_is_not_asked() {
+/// Asks over this connection, after `change` has changed the certificates.
+#[track_caller]
+fn assert_asked(serve: &[&str], socket: &str, change: impl FnOnce(&Scratch), expected: [u16; 4]) {
     let scratch = certificates();
-    scratch.file("services.crt", Authority::new().pem());
-    assert_eq!(statuses(scratch, TLS, &socket("localhost", "")), [500; 3]);
+    change(&scratch);
+    let setup = Setup { rules: THREE, serve, filter: DENY, cluster: &[socket], ..Setup::default() };
+    let found = World::start_in(scratch, &setup).statuses(4, "/", ALICE);
+    assert_eq!(found, expected, "{socket}");
 }
 
 #[test]
-fn a_service_of_another_name_is_not_asked() {
-    assert_eq!(statuses(certificates(), TLS, &socket("elsewhere", "")), [500; 3]);
+fn envoy_asks_over_tls_and_asks_no_service_of_another_authority_or_name() {
+    assert_asked(TLS, &socket("localhost", ""), |_| {}, ANSWERED);
+    let of_another = |scratch: &Scratch| {
+        scratch.file("services.crt", Authority::new().pem());
+    };
+    assert_asked(TLS, &socket("localhost", ""), of_another, FAILED);
+    assert_asked(TLS, &socket("elsewhere", ""), |_| {}, FAILED);
+    // A service with TLS is not asked without.
+    assert_asked(TLS, "", |_| {}, FAILED);
 }
 
 #[test]
-fn a_service_with_tls_is_not_asked_without() {
-    assert_eq!(statuses(certificates(), TLS, ""), [500; 3]);
-}
-
-#[test]
-fn both_prove_themselves_by_certificates() {
-    let socket = socket("localhost", CERTIFICATE);
-    assert_eq!(statuses(certificates(), MUTUAL, &socket), [200, 200, 429]);
-}
-
-#[test]
-fn an_envoy_without_a_certificate_is_not_answered() {
-    assert_eq!(statuses(certificates(), MUTUAL, &socket("localhost", "")), [500; 3]);
-}
-
-#[test]
-fn an_envoy_of_another_authority_is_not_answered() {
-    let scratch = certificates();
-    write(&scratch, "envoy", &Authority::new().issue());
-    assert_eq!(statuses(scratch, MUTUAL, &socket("localhost", CERTIFICATE)), [500; 3]);
+fn both_prove_themselves_by_certificates_and_no_other_envoy_is_answered() {
+    assert_asked(MUTUAL, &socket("localhost", CERTIFICATE), |_| {}, ANSWERED);
+    assert_asked(MUTUAL, &socket("localhost", ""), |_| {}, FAILED);
+    let of_another = |scratch: &Scratch| write(scratch, "envoy", &Authority::new().issue());
+    assert_asked(MUTUAL, &socket("localhost", CERTIFICATE), of_another, FAILED);
 }
 
 #[test]
@@ -103,7 +82,7 @@ fn a_certificate_that_is_renewed_is_used_without_a_restart() {
     let scratch = certificates();
     let second = Authority::new();
     let setup = Setup {
-        rules: TWO,
+        rules: THREE,
         serve: TLS,
         filter: DENY,
         cluster: &[&socket("localhost", "")],
@@ -116,22 +95,15 @@ fn a_certificate_that_is_renewed_is_used_without_a_restart() {
     assert_eq!(world.statuses(1, "/", ALICE), [500]);
     write(&world.scratch, "service", &second.issue());
     world.service().signal("HUP");
-    crate::processes::until("the new certificate", || {
-        world.ask("/", &["x-user: bob"]).status == 200
-    });
-    assert_eq!(world.statuses(3, "/", ALICE), [200, 200, 429]);
+    until("the new certificate", || world.ask("/", &["x-user: bob"]).status == 200);
+    assert_eq!(world.statuses(4, "/", ALICE), ANSWERED);
 }
 
 #[test]
-fn envoy_asks_at_a_unix_socket() {
-    let serve = &["--grpc-socket", "grpc.sock"];
-    let setup =
-        Setup { rules: TWO, serve, filter: DENY, by: AsksBy::UnixSocket, ..Setup::default() };
-    assert_eq!(World::start(&setup).statuses(3, "/", ALICE), [200, 200, 429]);
-}
-
-#[test]
-fn envoy_asks_with_googles_grpc_library() {
-    let setup = Setup { rules: TWO, filter: DENY, by: AsksBy::GoogleGrpc, ..Setup::default() };
-    assert_eq!(World::start(&setup).statuses(3, "/", ALICE), [200, 200, 429]);
+fn envoy_asks_at_a_unix_socket_and_with_googles_grpc_library() {
+    let socket = &["--grpc-socket", "grpc.sock"];
+    for (serve, by) in [(&socket[..], AsksBy::UnixSocket), (&[], AsksBy::GoogleGrpc)] {
+        let setup = Setup { rules: THREE, serve, filter: DENY, by, ..Setup::default() };
+        assert_eq!(World::start(&setup).statuses(4, "/", ALICE), ANSWERED);
+    }
 }

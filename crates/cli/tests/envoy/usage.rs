@@ -1,7 +1,7 @@
 //! Costs that are known only after the response, as with language models.
 
 use crate::processes::until;
-use crate::world::{Setup, World};
+use crate::world::{ALICE, Setup, World};
 
 /// Takes the cost from a header of the response.
 const COST_OF_RESPONSE: &str = "- {name: envoy.filters.http.header_to_metadata, typed_config: {\"@type\": \
@@ -31,100 +31,75 @@ descriptors:
   - {key: user, rate_limit: {unit: year, requests_per_unit: 10}}
 ";
 
-#[test]
-fn what_a_response_has_cost_is_charged_after_it() {
-    let limits = format!(
-        "rate_limits: [{{hits_addend: {{number: 0}}, {USER}}}, {{apply_on_stream_done: true, hits_addend: \
-         {{format: \"%DYNAMIC_METADATA(usage:cost)%\"}}, {USER}}}]"
-    );
-    let setup =
-        Setup { rules: RULES, filter: &[&limits], first: &[COST_OF_RESPONSE], ..Setup::default() };
-    let world = World::start(&setup);
-    for (cost, left) in [(4, 6), (3, 3), (2, 1)] {
-        let cost = format!("x-cost: {cost}");
-        assert_eq!(world.ask("/", &["x-user: alice", &cost]).status, 200);
-        until_left(&world, left);
-    }
+/// Returns limits of a user: `before` is a field of the one of requests, and `after` the cost that a response adds.
+fn filter(before: &str, after: &str) -> String {
+    format!(
+        "rate_limits: [{{{before}{USER}}}, {{apply_on_stream_done: true, hits_addend: {{{after}}}, {USER}}}]"
+    )
 }
 
-#[test]
-fn bytes_of_a_response_can_be_its_cost() {
-    // The upstream's answer has 21 bytes, the limit 100.
-    let rules = RULES.replace("requests_per_unit: 10", "requests_per_unit: 100");
-    let limits = format!(
-        "rate_limits: [{{{USER}}}, {{apply_on_stream_done: true, hits_addend: {{format: \"%BYTES_SENT%\"}}, {USER}}}]"
-    );
-    let world = World::start(&Setup { rules: &rules, filter: &[&limits], ..Setup::default() });
-    for left in [78, 56, 34, 12] {
-        assert_eq!(world.ask("/", &["x-user: alice"]).status, 200);
-        until_left(&world, left);
-    }
+const COST_AFTER: &str = "format: \"%DYNAMIC_METADATA(usage:cost)%\"";
+
+fn world(rules: &str, filter: &str) -> World {
+    let first = &[COST_OF_RESPONSE];
+    World::start(&Setup { rules, filter: &[filter], first, ..Setup::default() })
 }
 
-#[test]
-fn a_denied_request_is_charged_no_cost_after_it() {
-    let limits = format!(
-        "rate_limits: [{{hits_addend: {{number: 11}}, {USER}}}, {{apply_on_stream_done: true, hits_addend: \
-         {{format: \"%DYNAMIC_METADATA(usage:cost)%\"}}, {USER}}}]"
-    );
-    let setup =
-        Setup { rules: RULES, filter: &[&limits], first: &[COST_OF_RESPONSE], ..Setup::default() };
-    let world = World::start(&setup);
-    assert_eq!(world.ask("/", &["x-user: alice", "x-cost: 4"]).status, 429);
-    assert_eq!(world.upstream.seen(), 0);
-    until_left(&world, 10);
+/// Sends requests of alice whose responses say these costs, each followed by what it leaves.
+#[track_caller]
+fn assert_left(world: &World, costs: &[(u32, u32)]) {
+    for (cost, left) in costs {
+        assert_eq!(world.ask("/", &["x-user: alice", &format!("x-cost: {cost}")]).status, 200);
+        until_left(world, *left);
+    }
 }
 
 /// The limits of Envoy AI Gateway: Envoy asks with a cost of 0 before the request, and charges the whole cost after the
 /// response.
-const AS_A_GATEWAY: &str = "rate_limits: [{hits_addend: {number: 0}, USER}, {apply_on_stream_done: true, \
-    hits_addend: {format: \"%DYNAMIC_METADATA(usage:cost)%\"}, USER}]";
-
-/// Sends requests that cost 4, 3 and 8 of 10, and then others.
-#[track_caller]
-fn used_up(rules: &str) {
-    let limits = AS_A_GATEWAY.replace("USER", USER);
-    let setup = Setup { rules, filter: &[&limits], first: &[COST_OF_RESPONSE], ..Setup::default() };
-    let world = World::start(&setup);
-    for (cost, left) in [(4, 6), (3, 3), (8, 0)] {
-        let cost = format!("x-cost: {cost}");
-        assert_eq!(world.ask("/", &["x-user: alice", &cost]).status, 200);
-        until_left(&world, left);
-    }
+#[test]
+fn what_a_response_has_cost_is_charged_after_it_and_a_limit_that_is_used_up_denies() {
+    let as_a_gateway = filter("hits_addend: {number: 0}, ", COST_AFTER);
+    assert_left(&world(RULES, &as_a_gateway), &[(4, 6), (3, 3), (2, 1)]);
+    let world = world(&RULES.replace("rate_limit", "usage: true, rate_limit"), &as_a_gateway);
+    assert_left(&world, &[(4, 6), (3, 3), (8, 0)]);
     assert_eq!(world.ask("/", &["x-user: alice", "x-cost: 1"]).status, 429);
     assert_eq!(world.ask("/", &["x-user: bob", "x-cost: 1"]).status, 200);
     assert_eq!(world.upstream.seen(), 4);
 }
 
 #[test]
-fn once_responses_have_used_a_limit_up_requests_are_denied() {
-    used_up(&RULES.replace("rate_limit", "usage: true, rate_limit"));
+fn bytes_of_a_response_can_be_its_cost() {
+    // The upstream's answer has 21 bytes, the limit 100.
+    let rules = RULES.replace("requests_per_unit: 10", "requests_per_unit: 100");
+    let world = world(&rules, &filter("", "format: \"%BYTES_SENT%\""));
+    for left in [78, 56, 34, 12] {
+        assert_eq!(world.ask("/", ALICE).status, 200);
+        until_left(&world, left);
+    }
+}
+
+#[test]
+fn a_denied_request_is_charged_no_cost_after_it() {
+    let world = world(RULES, &filter("hits_addend: {number: 11}, ", COST_AFTER));
+    assert_eq!(world.ask("/", &["x-user: alice", "x-cost: 4"]).status, 429);
+    assert_eq!(world.upstream.seen(), 0);
+    until_left(&world, 10);
 }
 
 #[test]
 fn what_a_response_did_not_use_is_given_back_by_negative_hits() {
     // Each request is charged 6 before it is passed on. Its response says how much of that was not used.
-    let limits = format!(
-        "rate_limits: [{{hits_addend: {{number: 6}}, {USER}}}, {{apply_on_stream_done: true, hits_addend: \
-         {{format: \"%DYNAMIC_METADATA(usage:cost)%\", is_negative_hits: true}}, {USER}}}]"
-    );
-    let setup =
-        Setup { rules: RULES, filter: &[&limits], first: &[COST_OF_RESPONSE], ..Setup::default() };
-    let world = World::start(&setup);
-    for (unused, left) in [(4, 8), (5, 7), (1, 2)] {
-        let unused = format!("x-cost: {unused}");
-        assert_eq!(world.ask("/", &["x-user: alice", &unused]).status, 200);
-        until_left(&world, left);
-    }
+    let negative = format!("{COST_AFTER}, is_negative_hits: true");
+    let world = world(RULES, &filter("hits_addend: {number: 6}, ", &negative));
+    assert_left(&world, &[(4, 8), (5, 7), (1, 2)]);
     assert_eq!(world.ask("/", &["x-user: alice", "x-cost: 6"]).status, 429);
 }
 
 /// Returns the tokens that pass and the tokens that are charged, if `under_way` responses are under way at the same
 /// time. The next requests are sent when the service knows the costs of the last ones.
 fn passed(under_way: usize, rules: &str, filter: &str, serve: &[&str], asked: usize) -> [usize; 2] {
-    let filter = [filter];
     let first = &[COST_OF_RESPONSE];
-    let setup = Setup { rules, filter: &filter, first, serve, ..Setup::default() };
+    let setup = Setup { rules, filter: &[filter], first, serve, ..Setup::default() };
     let world = World::start(&setup);
     let (mut requests, mut admitted) = (0, 0);
     let metric = |name: &str| {
@@ -172,8 +147,7 @@ fn what_is_under_way_at_once_is_all_that_passes_beyond_a_budget_and_it_is_rememb
         let bound = BUDGET + under_way * COST;
         let of = |keys: &str, serve: &[&str], asked: usize| {
             let rules = format!("domain: shop\ndescriptors:\n  - {{key: user, {keys}, {limit}}}\n");
-            let asks = format!("number: {asked}");
-            let filter = AS_A_GATEWAY.replace("number: 0", &asks).replace("USER", USER);
+            let filter = filter(&format!("hits_addend: {{number: {asked}}}, "), COST_AFTER);
             let [passed, remembered] = passed(under_way, &rules, &filter, serve, asked);
             assert!((least..=bound).contains(&passed), "{under_way} {keys}: {passed} of {bound}");
             assert_eq!(remembered, passed, "{under_way} {keys}");

@@ -51,9 +51,30 @@ pub(crate) enum AsksBy {
     GoogleGrpc,
 }
 
+/// Each user may send three requests in a year.
+pub(crate) const THREE: &str = "
+domain: shop
+descriptors:
+  - {key: user, rate_limit: {unit: year, requests_per_unit: 3}}
+";
+
+pub(crate) const ALICE: &[&str] = &["x-user: alice"];
+
+/// A request fails if the service does not answer, so that no missing answer goes unnoticed.
+pub(crate) const DENY: &[&str] = &["failure_mode_deny: true"];
+
 /// A descriptor with the header `x-user`.
-pub(crate) const USER: &str =
-    "{actions: [{request_headers: {header_name: x-user, descriptor_key: user}}]}";
+const USER: &str = "{actions: [{request_headers: {header_name: x-user, descriptor_key: user}}]}";
+
+/// Returns a descriptor for each of these keys: its value is in the header `x-KEY`.
+pub(crate) fn of_headers(keys: &[&str]) -> String {
+    let of = |key: &&str| {
+        format!(
+            "{{actions: [{{request_headers: {{header_name: x-{key}, descriptor_key: {key}}}}}]}}"
+        )
+    };
+    keys.iter().map(of).collect::<Vec<_>>().join(", ")
+}
 
 impl Default for Setup<'_> {
     fn default() -> Self {

@@ -1,22 +1,12 @@
 //! Sends the same requests to each place of one process.
 
-use std::convert::Infallible;
-use std::future::{Ready, ready};
 use std::sync::Arc;
-use std::time::Duration;
 
-use bytes::Bytes;
-use http::{Request, Response};
-use tollgate::{
-    Entry, KeyedLimiter, Limiter, ManualClock, Policy, SketchLimiter, SketchSize, StripedLimiter,
-    Timestamp,
-};
+use tollgate::{KeyedLimiter, Limiter, ManualClock, SketchLimiter, SketchSize, StripedLimiter};
 use tollgate_rules::{DecisionMaker, Descriptor, RuleCache, RuleSettings, RuleText};
-use tollgate_tower::keys::Everyone;
-use tollgate_tower::{Gate, RateLimitLayer};
-use tower::{Layer, ServiceExt};
 
 use crate::common::{Scratch, admitted, line};
+use crate::decided::{self, Answers, has_turn, policy};
 
 /// A policy, and its text in a rule file, without the quota of six.
 pub(crate) struct Row {
@@ -29,9 +19,6 @@ impl Row {
         Self { policy, rule }
     }
 }
-
-/// Whether each request was admitted, or the error of a place that refuses the policy.
-pub(crate) type Answers = Result<Vec<bool>, String>;
 
 /// The answers of a place, and the answers of a `Limiter` to the same requests.
 pub(crate) struct Asked {
@@ -47,48 +34,27 @@ const TIMES: [u64; 32] = [
     200, 200, 200, 200, 200, 200, 200, 290, 299,
 ];
 
-fn policy(text: &str) -> Policy {
-    text.parse().unwrap()
+/// Returns the time in nanoseconds and the cost of each request.
+fn requests() -> [(u64, u64); 32] {
+    TIMES.map(|second| (second * 1_000_000_000, 1))
 }
 
 /// Asks at each of the times.
 fn at_times(clock: &ManualClock, mut is_admitted: impl FnMut() -> bool) -> Vec<bool> {
-    let at = |second| {
-        clock.set(Timestamp::from_secs(second));
-        is_admitted()
-    };
-    TIMES.map(at).to_vec()
+    decided::at_times(&requests(), clock, |_| is_admitted())
 }
 
 fn refused(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-/// Returns whether a request is admitted. Under a policy with a queue a request that has to wait for its turn is
-/// admitted, too.
-fn has_turn(entry: Entry<'_>, text: &str, cost: u64) -> bool {
-    match policy(text).at_limit().queue {
-        None => entry.check_n(cost).is_allowed(),
-        Some(_) => entry.reserve(cost, Duration::MAX).is_ok(),
-    }
-}
-
 pub(crate) fn reference(text: &str) -> Vec<bool> {
-    let clock = ManualClock::new();
-    let limiter = Limiter::builder(policy(text)).clock(clock.clone()).build();
-    at_times(&clock, || has_turn(limiter.entry(), text, 1))
+    decided::limiter(&requests(), &[text])
 }
 
 /// Returns the policy for places where nothing can wait.
 pub(crate) fn without_queue(text: &str) -> &str {
     [" queue ", " wait "].iter().fold(text, |text, word| text.split(word).next().unwrap())
-}
-
-fn keyed(text: &str) -> Answers {
-    let clock = ManualClock::new();
-    let limiter = KeyedLimiter::<str>::builder(policy(text)).clock(clock.clone()).build(100);
-    let limiter = limiter.map_err(refused)?;
-    Ok(at_times(&clock, || has_turn(limiter.entry("a"), text, 1)))
 }
 
 fn tiers(text: &str) -> Answers {
@@ -165,61 +131,18 @@ fn snapshot(text: &str) -> Answers {
 
 fn simulate(text: &str) -> Answers {
     let scratch = Scratch::new(&format!("features_simulate_{}", text.replace([' ', '/'], "_")));
-    scratch.file("times.csv", TIMES.map(|second| format!("{second}\n")).concat());
-    let args = ["simulate", "--times", "times.csv", "--policy", text, "--csv", "out.csv"];
-    let run = scratch.run(&args);
-    if run.code != Some(0) {
-        return Err(run.err);
-    }
-    let csv = scratch.read("out.csv");
-    Ok(csv.lines().skip(1).map(|line| line.split(',').nth(2) == Some("true")).collect())
+    decided::simulate(&scratch, &requests(), text)
 }
 
-/// A replay tells how many requests it admits, but not which. So it is asked for every beginning of the log.
 fn replay(text: &str) -> Answers {
     let scratch = Scratch::new(&format!("features_replay_{}", text.replace([' ', '/'], "_")));
     let clock = |second: u64| format!("10:{:02}:{:02} +0000", second / 60, second % 60);
     let lines = TIMES.map(|second| line("192.0.2.1", &clock(second)));
-    let (mut answers, mut before) = (Vec::new(), 0);
-    for upto in 1..=lines.len() {
+    decided::by_beginnings(1..=lines.len(), |upto| {
         scratch.file("access.log", lines[..upto].concat());
         let run = scratch.replay(&["access.log", "--policy", text, "--json"]);
-        if run.code != Some(0) {
-            return Err(run.err);
-        }
-        let now = admitted(&run.out)[0];
-        answers.push(now > before);
-        before = now;
-    }
-    Ok(answers)
-}
-
-fn middleware(text: &str) -> Answers {
-    fn served(_: Request<()>) -> Ready<Result<Response<Bytes>, Infallible>> {
-        ready(Ok(Response::new(Bytes::new())))
-    }
-    let clock = ManualClock::new();
-    let mut gate = Gate::new(Limiter::builder(policy(text)).clock(clock.clone()).build(), Everyone);
-    if policy(text).at_limit().queue.is_some() {
-        // The sleep ends at once, and the clock stands still meanwhile.
-        gate = gate.delay(Duration::MAX, |_| ready(()));
-    }
-    let layer = RateLimitLayer::of(gate);
-    let service = layer.layer(tower::service_fn(served));
-    Ok(at_times(&clock, || {
-        let call = service.clone().oneshot(Request::new(()));
-        let answer = now_or_never(call);
-        answer.unwrap().status().is_success()
-    }))
-}
-
-/// Returns the result of a future that waits for nothing.
-pub(crate) fn now_or_never<F: Future>(future: F) -> F::Output {
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    match std::pin::pin!(future).poll(&mut context) {
-        std::task::Poll::Ready(output) => output,
-        std::task::Poll::Pending => panic!("it waits"),
-    }
+        if run.code == Some(0) { Ok(admitted(&run.out)[0]) } else { Err(run.err) }
+    })
 }
 
 fn rules(row: &Row) -> Answers {
@@ -243,7 +166,7 @@ pub(crate) fn at_one_place(row: &Row) -> Vec<Asked> {
     let text = row.policy;
     let places: [(&str, Answers); 12] = [
         ("`Limiter`", Ok(reference(text))),
-        ("`KeyedLimiter`", keyed(text)),
+        ("`KeyedLimiter`", decided::keyed(&requests(), &[text])),
         ("several tiers", tiers(text)),
         ("changing quota", changing(text)),
         ("stripes", striped(text)),
@@ -252,7 +175,7 @@ pub(crate) fn at_one_place(row: &Row) -> Vec<Asked> {
         ("snapshot", snapshot(text)),
         ("replay", replay(text)),
         ("simulate", simulate(text)),
-        ("middleware", middleware(text)),
+        ("middleware", Ok(decided::middleware(&requests(), &[text]))),
         ("rules", rules(row)),
     ];
     let asked = |(place, answers)| Asked { place, answers, reference: reference(text) };

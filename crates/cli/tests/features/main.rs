@@ -10,6 +10,8 @@ mod ask;
 mod cells;
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/decided.rs"]
+mod decided;
 mod holders;
 mod nodes;
 mod page;

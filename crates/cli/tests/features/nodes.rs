@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tollgate_redis::{Mode, RedisLimiter, Settings, Store, check_all};
 
-use crate::ask::{Answers, Asked, COSTS, Row, at_one_instant};
+use crate::ask::{Asked, COSTS, Row, at_one_instant};
+use crate::decided::Answers;
 
 async fn of_mode(text: &str, mode: Mode, store: &Store) -> Answers {
     let settings = Settings::new(text.parse().unwrap()).name(format!("{text} {mode:?}")).mode(mode);

@@ -1,7 +1,8 @@
 //! Makes the page `docs/features.md`.
 
-use crate::ask::{self, Answers, Asked, Row};
+use crate::ask::{self, Asked, Row};
 use crate::cells::{Tables, wrapped};
+use crate::decided::Answers;
 use crate::reasons::{Refusal, reason};
 
 /// The content of a cell: that the policy works, or why it does not.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tollgate::{Entry, Limiter, ManualClock, Timestamp, Wait, check_all};
 
-use crate::ask::now_or_never;
 use crate::cells::Elsewhere;
+use crate::decided::now_or_never;
 
 /// A verb, its effect at the stores that have all verbs, and the tests that show it at other places.
 pub(crate) struct VerbRow {

@@ -15,6 +15,8 @@ mod processes;
 #[allow(dead_code, reason = "shared with the tests of Envoy")]
 #[path = "../envoy/service.rs"]
 mod service;
+#[path = "../common/serving.rs"]
+mod serving;
 mod world;
 
 use world::{ALL, PER_CLIENT, Proxy, World};
@@ -77,47 +79,28 @@ fn behind_a_further_proxy_that_is_trusted_the_client_is_the_one_that_it_names() 
     }
 }
 
+/// Each client has limits of its own, so clients with different addresses do not affect each other.
 #[test]
-fn all_spellings_of_a_path_are_one_and_a_query_is_no_part_of_it() {
+fn what_rules_name_reaches_them_and_the_rest_passes_as_it_was_sent() {
     for proxy in ALL {
-        let world = World::start("spellings", proxy);
+        let world = World::start("as_sent", proxy);
+        // All spellings of a path are one, and a query is no part of it.
         let status = |path: &str| world.ask("127.0.0.2", path, &[]).status;
         let found = ["/login", "/x/../LOGIN?next=/", "/%6Cogin/", "/other"].map(status);
         assert_eq!(found, [200, 200, 429, 200], "{proxy:?}");
         // Denied requests were charged to no limit.
         assert_eq!(["/", "/"].map(status), [200, 429], "{proxy:?}");
-    }
-}
-
-#[test]
-fn a_header_that_the_rules_name_reaches_them() {
-    for proxy in ALL {
-        let world = World::start("named_header", proxy);
         let statuses = ["x-api-key: a", "X-Api-Key: a", "x-api-key: b"]
-            .map(|header| world.ask("127.0.0.2", "/", &[header]).status);
+            .map(|header| world.ask("127.0.0.3", "/", &[header]).status);
         assert_eq!(statuses, [200, 429, 200], "{proxy:?}");
-    }
-}
-
-#[test]
-fn a_body_arrives_as_it_was_sent() {
-    for proxy in ALL {
-        let world = World::start("bodies", proxy);
         let body = "0123456789abcdef".repeat(12_500);
         world.scratch.file("body", &body);
-        let file = world.scratch.path().join("body");
-        let data = format!("@{}", file.display());
-        let answer = world.ask_with("127.0.0.2", "/", &["-X", "POST", "--data-binary", &data]);
+        let data = format!("@{}", world.scratch.at("body"));
+        let answer = world.ask_with("127.0.0.4", "/", &["-X", "POST", "--data-binary", &data]);
         assert_eq!(answer.status, 200, "{proxy:?}");
         assert!(answer.body == format!("POST / {body}"), "{proxy:?}: {} bytes", answer.body.len());
-    }
-}
-
-#[test]
-fn what_the_application_refuses_stays_what_it_said() {
-    for proxy in ALL {
-        let world = World::start("own_refusal", proxy);
-        let answer = world.ask("127.0.0.2", "/forbidden", &[]);
+        // What the application refuses stays what it said.
+        let answer = world.ask("127.0.0.5", "/forbidden", &[]);
         assert_eq!((answer.status, answer.body.as_str()), (403, "GET /forbidden "), "{proxy:?}");
     }
 }

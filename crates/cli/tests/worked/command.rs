@@ -3,7 +3,8 @@
 use tollgate_oracle::WorkedExample;
 
 use crate::common::{Scratch, admitted};
-use crate::in_process::{letter, rule_file};
+use crate::decided::{self, by_beginnings};
+use crate::in_process::{letters, rule_file};
 
 /// Makes a directory for one run. Examples of the same policy have different requests.
 fn scratch(command: &str, example: &WorkedExample, policies: &[&str]) -> Scratch {
@@ -20,8 +21,7 @@ fn time(now_ns: u64) -> String {
     format!("2025-10-{day}T{hour:02}:{minute:02}:{second:02}.{nanos:09}Z")
 }
 
-/// A replay tells how many requests it admits, but not which. So it is asked for the beginnings of the log up to each
-/// place where decisions change. Between two of these places all requests are admitted, or none.
+/// The log is replayed up to each place where decisions change.
 pub(crate) fn replay(example: &WorkedExample, policies: &[&str]) -> String {
     let scratch = scratch("replay", example, policies);
     scratch.file("rules.yaml", rule_file(policies_of_rules(policies)));
@@ -32,26 +32,18 @@ pub(crate) fn replay(example: &WorkedExample, policies: &[&str]) -> String {
         .collect();
     let expected = example.expected().into_bytes();
     let turns = (1..lines.len()).filter(|n| expected[*n] != expected[*n - 1]);
-    let (mut decided, mut before) = (String::new(), 0);
-    for upto in turns.chain([lines.len()]) {
+    let decided = by_beginnings(turns.chain([lines.len()]), |upto| {
         scratch.file("access.jsonl", lines[..upto].concat());
-        let now = match policies {
+        Ok(match policies {
             [policy] => {
                 let run = scratch.replay(&["access.jsonl", "--policy", policy, "--json"]);
                 assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{policy}");
                 admitted(&run.out)[0]
             }
             several => of_rules(&scratch, several),
-        };
-        let new = upto - decided.len();
-        match now - before {
-            0 => decided.extend(std::iter::repeat_n(letter(false), new)),
-            all if all == new as u64 => decided.extend(std::iter::repeat_n(letter(true), new)),
-            some => panic!("{some} of {new} up to {upto}, {example:?}"),
-        }
-        before = now;
-    }
-    decided
+        })
+    });
+    letters(&decided.unwrap())
 }
 
 /// Several policies are replayed as rules, which charge each line to all of them or to none.
@@ -73,19 +65,5 @@ fn of_rules(scratch: &Scratch, policies: &[&str]) -> u64 {
 
 pub(crate) fn simulate(example: &WorkedExample, policies: &[&str]) -> String {
     let scratch = scratch("simulate", example, policies);
-    let seconds =
-        |(ns, _): &(u64, u64)| format!("{}.{:09}\n", ns / 1_000_000_000, ns % 1_000_000_000);
-    scratch.file("times.csv", example.asked().iter().map(seconds).collect::<String>());
-    let run = scratch.run(&[
-        "simulate",
-        "--times",
-        "times.csv",
-        "--policy",
-        policies[0],
-        "--csv",
-        "out.csv",
-    ]);
-    assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{policies:?}");
-    let csv = scratch.read("out.csv");
-    csv.lines().skip(1).map(|line| letter(line.split(',').nth(2) == Some("true"))).collect()
+    letters(&decided::simulate(&scratch, &example.asked(), policies[0]).unwrap())
 }

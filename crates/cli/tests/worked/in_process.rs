@@ -1,98 +1,18 @@
-//! The library, the middleware and the rules, on clocks that the test moves.
+//! The rules, on a clock that the test moves.
 
 use std::cell::Cell;
-use std::convert::Infallible;
-use std::future::{Ready, ready};
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
-use bytes::Bytes;
-use http::{Request, Response};
-use tollgate::{Claim, Entry, KeyedLimiter, Limiter, ManualClock, Policy, Timestamp, check_all};
+use tollgate::{ManualClock, Timestamp};
 use tollgate_oracle::WorkedExample;
 use tollgate_rules::{DecisionMaker, Descriptor, RuleCache, RuleSettings, RuleText};
-use tollgate_tower::gates::{Cost, PolicyName};
-use tollgate_tower::keys::Everyone;
-use tollgate_tower::{Gate, RateLimitLayer};
-use tower::{Layer, ServiceExt};
 
-fn policy(text: &str) -> Policy {
-    text.parse().unwrap()
-}
-
-pub(crate) fn letter(is_admitted: bool) -> char {
+fn letter(is_admitted: bool) -> char {
     if is_admitted { 'A' } else { 'D' }
 }
 
-/// Decides each request at its time.
-fn at_times(
-    example: &WorkedExample,
-    clock: &ManualClock,
-    mut is_admitted: impl FnMut(u64) -> bool,
-) -> String {
-    let decide = |(now_ns, cost)| {
-        clock.set(Timestamp::from_nanos(now_ns));
-        letter(is_admitted(cost))
-    };
-    example.asked().into_iter().map(decide).collect()
-}
-
-/// Decides by a check, or by a turn if the limit has a queue. Several limits are charged together.
-fn is_admitted(entries: &[Entry<'_>], waits: bool, cost: u64) -> bool {
-    match entries {
-        [entry] if waits => entry.reserve(cost, Duration::MAX).is_ok(),
-        [entry] => entry.check_n(cost).is_allowed(),
-        entries => {
-            let mut claims: Vec<Claim<'_>> = entries.iter().map(|entry| entry.cost(cost)).collect();
-            check_all(&mut claims).is_allowed()
-        }
-    }
-}
-
-pub(crate) fn one(example: &WorkedExample, policies: &[&str]) -> String {
-    let clock = ManualClock::new();
-    let limiter = |text: &&str| Limiter::builder(policy(text)).clock(clock.clone()).build();
-    let limiters: Vec<_> = policies.iter().map(limiter).collect();
-    let entries: Vec<_> = limiters.iter().map(Limiter::entry).collect();
-    at_times(example, &clock, |cost| is_admitted(&entries, example.waits(), cost))
-}
-
-pub(crate) fn keyed(example: &WorkedExample, policies: &[&str]) -> String {
-    let clock = ManualClock::new();
-    let limiter = |text: &&str| {
-        KeyedLimiter::<str>::builder(policy(text)).clock(clock.clone()).build(100).unwrap()
-    };
-    let limiters: Vec<_> = policies.iter().map(limiter).collect();
-    let entries: Vec<_> = limiters.iter().map(|limiter| limiter.entry("a")).collect();
-    at_times(example, &clock, |cost| is_admitted(&entries, example.waits(), cost))
-}
-
-/// Asks a middleware with a gate for each policy; a request says in a header what it costs.
-pub(crate) fn middleware(example: &WorkedExample, policies: &[&str]) -> String {
-    fn served(_: Request<()>) -> Ready<Result<Response<Bytes>, Infallible>> {
-        ready(Ok(Response::new(Bytes::new())))
-    }
-    let clock = ManualClock::new();
-    let gates = policies.iter().enumerate().map(|(n, text)| {
-        let limiter = Limiter::builder(policy(text)).clock(clock.clone()).build();
-        let cost = Cost::from_fn(|head| {
-            head.headers.get("cost").and_then(|cost| cost.to_str().ok()?.parse().ok()).unwrap()
-        });
-        let gate = Gate::new(limiter, Everyone).cost(cost);
-        let gate = gate.named(PolicyName::new(&format!("p{n}")).unwrap());
-        // The sleep ends at once, and the clock stands still meanwhile.
-        if example.waits() { gate.delay(Duration::MAX, |_| ready(())) } else { gate }
-    });
-    let service = RateLimitLayer::all(gates).unwrap().layer(tower::service_fn(served));
-    at_times(example, &clock, |cost| {
-        let request = Request::builder().header("cost", cost).body(()).unwrap();
-        let call = std::pin::pin!(service.clone().oneshot(request));
-        match call.poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(answer) => answer.unwrap().status().is_success(),
-            Poll::Pending => panic!("it waits"),
-        }
-    })
+pub(crate) fn letters(answers: &[bool]) -> String {
+    answers.iter().map(|is_admitted| letter(*is_admitted)).collect()
 }
 
 /// Returns a rule file with a rule for each policy, whose key is `p` and the policy's number.

@@ -13,6 +13,8 @@ mod command;
 mod common;
 #[path = "../common/connection.rs"]
 mod connection;
+#[path = "../common/decided.rs"]
+mod decided;
 mod in_process;
 #[path = "../common/processes.rs"]
 mod processes;
@@ -21,6 +23,7 @@ mod served;
 use std::collections::BTreeMap;
 
 use cells::Elsewhere;
+use in_process::letters;
 use tollgate_oracle::{WorkedExample, worked_examples};
 
 /// A function that decides an example's requests under these policies, and returns a string of A and D.
@@ -57,11 +60,23 @@ fn without_costs_of_one_policy(example: &WorkedExample) -> Option<&'static str> 
 fn layers<'a>(rules: &'a in_process::Rules, service: &'a served::Service) -> [Layer<'a>; 7] {
     let layer = |name, lacks, decide: Decide<'a>| Layer { name, lacks, decide };
     [
-        layer("`Limiter`", everything, Box::new(in_process::one)),
-        layer("`KeyedLimiter`", everything, Box::new(in_process::keyed)),
+        layer(
+            "`Limiter`",
+            everything,
+            Box::new(|example, of| letters(&decided::limiter(&example.asked(), of))),
+        ),
+        layer(
+            "`KeyedLimiter`",
+            everything,
+            Box::new(|example, of| letters(&decided::keyed(&example.asked(), of).unwrap())),
+        ),
         layer("replay", without_costs, Box::new(command::replay)),
         layer("simulate", without_costs_of_one_policy, Box::new(command::simulate)),
-        layer("middleware", everything, Box::new(in_process::middleware)),
+        layer(
+            "middleware",
+            everything,
+            Box::new(|example, of| letters(&decided::middleware(&example.asked(), of))),
+        ),
         layer("rules", everything, Box::new(|example, of| rules.decide(example, of))),
         layer("service", everything, Box::new(|example, of| service.decide(example, of))),
     ]
