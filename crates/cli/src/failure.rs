@@ -6,7 +6,7 @@ use std::io;
 use crate::traffic::TrafficError;
 use tollgate_rules::RuleError;
 #[cfg(feature = "serve")]
-use tollgate_service::{PushError, RulesAddressError};
+use tollgate_service::AddressError;
 
 /// The reason why a command failed.
 #[derive(Debug)]
@@ -62,10 +62,10 @@ pub(crate) enum Failure {
     },
     /// An invalid address.
     #[cfg(feature = "serve")]
-    Address(RulesAddressError),
+    Address(AddressError),
     /// Rules could not be written to Redis.
     #[cfg(feature = "serve")]
-    Push(PushError),
+    Push(io::Error),
     /// The domain is ambiguous, or does not exist.
     Domain {
         /// The value of `--domain`.

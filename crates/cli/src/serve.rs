@@ -176,7 +176,7 @@ fn named(error: &StartError, AtStart { given, options, .. }: &AtStart) -> String
         }
         StartError::StateFile { .. } => Some("state"),
         StartError::Connections { .. } => Some("max-connections"),
-        StartError::Traces(_) => Some("otlp"),
+        StartError::Traces { .. } => Some("otlp"),
         _ => None,
     };
     name.map_or_else(|| error.to_string(), |name| format!("{}: {error}", given.source(name)))

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use ipnet::IpNet;
 
+use crate::error::KeyError;
 use crate::extract::ClientAddress;
 
 /// The networks of proxies that are believed when they name a client's address. The text form has addresses and
@@ -17,7 +18,7 @@ use crate::extract::ClientAddress;
 /// assert_eq!(proxies.to_string(), "10.0.0.7/32,fd00::/8");
 /// assert_eq!(TrustedProxies::default().to_string(), "127.0.0.1/32,::1/128");
 /// assert_eq!("none".parse::<TrustedProxies>()?.to_string(), "none");
-/// # Ok::<(), tollgate_http::keys::BadTrustedProxies>(())
+/// # Ok::<(), tollgate_http::keys::KeyError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrustedProxies(Vec<IpNet>);
@@ -29,7 +30,7 @@ impl TrustedProxies {
     /// use tollgate_http::keys::{Extract, TrustedProxies};
     /// let proxies: TrustedProxies = "10.0.0.0/8".parse()?;
     /// let _: &dyn Extract = &proxies.client_address();
-    /// # Ok::<(), tollgate_http::keys::BadTrustedProxies>(())
+    /// # Ok::<(), tollgate_http::keys::KeyError>(())
     /// ```
     #[must_use]
     pub fn client_address(&self) -> ClientAddress {
@@ -45,9 +46,9 @@ impl Default for TrustedProxies {
 }
 
 impl FromStr for TrustedProxies {
-    type Err = BadTrustedProxies;
+    type Err = KeyError;
 
-    fn from_str(text: &str) -> Result<Self, BadTrustedProxies> {
+    fn from_str(text: &str) -> Result<Self, KeyError> {
         if text.trim() == "none" {
             return Ok(Self(Vec::new()));
         }
@@ -55,7 +56,7 @@ impl FromStr for TrustedProxies {
             let address = || part.parse::<IpAddr>().map(IpNet::from);
             let network = part.parse::<IpNet>().or_else(|_| address()).ok();
             let network = network.filter(|network| *network == network.trunc());
-            network.ok_or_else(|| BadTrustedProxies { found: part.to_owned() })
+            network.ok_or_else(|| KeyError::TrustedProxies { found: part.to_owned() })
         };
         text.split(',').map(|part| network(part.trim())).collect::<Result<_, _>>().map(Self)
     }
@@ -72,33 +73,3 @@ impl fmt::Display for TrustedProxies {
         Ok(())
     }
 }
-
-/// The text is not a list of networks.
-///
-/// ```
-/// use tollgate_http::keys::TrustedProxies;
-/// let error = "10.0.0.7/8".parse::<TrustedProxies>().unwrap_err().to_string();
-/// assert!(error.starts_with("'10.0.0.7/8' is neither an address nor a network whose bits behind the prefix are 0"));
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadTrustedProxies {
-    found: String,
-}
-
-impl fmt::Display for BadTrustedProxies {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "'{}' is neither an address nor a network whose bits behind the prefix are 0; use {}",
-            self.found.escape_debug(),
-            Self::ACCEPTED
-        )
-    }
-}
-
-impl BadTrustedProxies {
-    /// The values that would be accepted, as text.
-    pub const ACCEPTED: &str = "some with commas between them, as in 127.0.0.1,10.0.0.0/8, or none";
-}
-
-impl std::error::Error for BadTrustedProxies {}

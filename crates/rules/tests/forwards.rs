@@ -1,7 +1,7 @@
 //! `forward_auth`: the descriptors that are made of a forwarded request, and the files that are refused.
 
 use crate::common::{Scripted, World, refused};
-use tollgate_rules::{Descriptor, Forward, ForwardSource, Purpose, Request, RuleSettings};
+use tollgate_rules::{Descriptor, Forward, ForwardEntry, Purpose, Request, RuleSettings};
 
 const RULES: &str = "
 domain: shop
@@ -20,6 +20,12 @@ fn with(forward: &str) -> String {
     format!("domain: d\nforward_auth:\n  - {forward}\n")
 }
 
+/// The entry of a rule file that describes the value of the key `k` with this text.
+fn entry(text: &str) -> ForwardEntry {
+    let rules = World::new(&with(&format!("{{k: {text:?}}}"))).rules();
+    rules.forwards("d").expect("a domain")[0].entries()[0].clone()
+}
+
 #[test]
 fn each_form_of_a_source_is_read_and_printed_in_full() {
     for (text, printed) in [
@@ -35,9 +41,9 @@ fn each_form_of_a_source_is_read_and_printed_in_full() {
         ("text web", "text web"),
         ("text path else /", "text path else /"),
     ] {
-        let source: ForwardSource = text.parse().expect(text);
-        assert_eq!(source.to_string(), printed, "{text}");
-        assert_eq!(printed.parse(), Ok(source), "{text}");
+        let found = entry(text);
+        assert_eq!(found.to_string(), format!("k: {printed}"), "{text}");
+        assert_eq!(entry(printed), found, "{text}");
     }
 }
 

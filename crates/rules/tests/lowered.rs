@@ -1,13 +1,16 @@
 //! Rates that are too high to be counted exactly. Other services use such rates where there is to be no limit.
 
 use crate::common::{World, limit, refused};
-use tollgate_rules::{Lowered, Override, Purpose, Unit};
+use tollgate_rules::{Override, Problem, Purpose, RuleError, Unit};
 
 const MOST: u32 = 2_248_262_313;
 
 /// The rates that were asked for and could not be counted, and those that are counted in their place.
 fn lowered(world: &World) -> Vec<(u32, u32)> {
-    let numbers = |lowered: &Lowered| (lowered.asked(), lowered.counted());
+    let numbers = |lowered: &RuleError| match lowered.problem {
+        Problem::Lowered { asked, counted, .. } => (asked, counted),
+        ref other => panic!("{other}"),
+    };
     world.rules().lowered().iter().map(numbers).collect()
 }
 

@@ -148,11 +148,11 @@ fn after_a_thousand(max_series: usize) -> (usize, u64, u64) {
     for user in (0..1_000).chain(0..1_000) {
         world.check("d", &[&[("user", &user.to_string())]]);
     }
-    let status = world.maker.cache().series();
-    assert_eq!(told_of(&world, 0).len(), status.live + 1);
+    let live = world.maker.cache().live_series();
+    assert_eq!(told_of(&world, 0).len(), live + 1);
     let other =
         told_of(&world, 0).iter().filter(|(name, _)| name == "other").map(|(_, hits)| *hits).sum();
-    (status.live, other, status.refused)
+    (live, other, world.maker.cache().refused_series())
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn threads_that_add_series_at_once_lose_no_hit_and_keep_the_maximum() {
         }
     });
     let told = told_of(&world, 0);
-    assert_eq!((told.len(), world.maker.cache().series().live), (101, 100));
+    assert_eq!((told.len(), world.maker.cache().live_series()), (101, 100));
     assert_eq!(told.iter().map(|(_, hits)| hits).sum::<u64>(), 8_000);
 }
 
@@ -202,7 +202,7 @@ fn series_stay_over_a_load_and_leave_with_their_rule_or_its_names() {
     assert_eq!(told_of(&world, 0), [("other".into(), 0), ("user_a".into(), 2)]);
     let others = USERS.replace("detailed_metric: true, ", "");
     assert_eq!(world.load(&others), Ok(()));
-    assert_eq!((told_of(&world, 0), world.maker.cache().series().live), (vec![], 0));
+    assert_eq!((told_of(&world, 0), world.maker.cache().live_series()), (vec![], 0));
     // The counts of the rule itself continue.
     assert_eq!(world.counts("user").total(), 2);
 }
@@ -224,8 +224,8 @@ fn what_counts_no_hits_takes_no_room() {
     let descriptors = [Descriptor::new(&[("user", "looked at")])];
     assert!(world.maker.peek(&Request::new("d", &descriptors)).is_ok());
     assert_eq!(world.maker.reset(&Request::new("d", &descriptors)), Ok(1));
-    let series = world.maker.cache().series();
-    assert_eq!((series.live, series.refused), (1, 0));
+    let cache = world.maker.cache();
+    assert_eq!((cache.live_series(), cache.refused_series()), (1, 0));
     let expected = [("other", 0), ("user_cost", 1), ("other", 0)];
     assert_eq!(told(&world), expected.map(|(name, hits)| (name.to_owned(), hits)));
 }

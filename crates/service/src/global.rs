@@ -25,6 +25,8 @@ use tollgate_rules::{
     Accuracy, Answer, DecisionMaker, Purpose, Request, RequestError, Rule, RuleOnError,
 };
 
+use crate::start_error::StartError;
+
 pub(crate) use metrics::OfStore;
 pub(crate) use redis_store::StoredCharge;
 
@@ -110,46 +112,6 @@ impl fmt::Debug for Global {
 /// 400 bytes more.
 pub(crate) const BYTES_OF_A_CLIENT: u64 = 80;
 
-/// The reason why limits cannot be kept in Redis.
-///
-/// ```
-/// let (path, reason) = ("ca.pem".into(), "no such file".to_owned());
-/// let error = tollgate_service::GlobalError::File { path, reason };
-/// assert_eq!(error.to_string(), "ca.pem: cannot be read: no such file");
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum GlobalError {
-    /// A file that cannot be read.
-    File {
-        /// The path.
-        path: PathBuf,
-        /// The system's error message.
-        reason: String,
-    },
-    /// The store's address or settings are refused.
-    Store(tollgate_redis::RedisBuildError),
-    /// The keys of envoyproxy/ratelimit were asked for without `compat`. These keys need `compat`, because only then is
-    /// each descriptor decided by itself.
-    NotCompat,
-}
-
-impl fmt::Display for GlobalError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File { path, reason } => {
-                write!(f, "{}: cannot be read: {reason}", path.display())
-            }
-            Self::Store(error) => write!(f, "{error}"),
-            Self::NotCompat => f.write_str(
-                "the keys of envoyproxy/ratelimit are counted as there, each descriptor on its own: give --compat, too",
-            ),
-        }
-    }
-}
-
-impl std::error::Error for GlobalError {}
-
 /// Identifies a limiter, so that the next load of rules finds the limiter and keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct LimiterIdentity {
@@ -193,9 +155,9 @@ impl GlobalLimits {
         global: &Global,
         own_clients: usize,
         clock: Clock,
-    ) -> Result<Self, GlobalError> {
+    ) -> Result<Self, StartError> {
         if global.nodes == 0 {
-            return Err(GlobalError::Store(tollgate_redis::RedisBuildError::NoNodes));
+            return Err(StartError::Store(tollgate_redis::RedisBuildError::NoNodes));
         }
         let mut options = StoreOptions::new(&global.address)
             .deadline(global.deadline)
@@ -206,7 +168,7 @@ impl GlobalLimits {
         if let (Some(certificate), Some(key)) = (&global.certificate, &global.key) {
             options = options.identity(read(certificate)?, read(key)?);
         }
-        let store = options.open().map_err(GlobalError::Store)?;
+        let store = options.open().map_err(StartError::Store)?;
         let (nodes, on_error) = (global.nodes, global.on_error);
         let own = |settings: Settings| {
             settings.on_error(on_error_of(on_error)).nodes(nodes).keys(own_clients.max(1))
@@ -214,7 +176,7 @@ impl GlobalLimits {
         let keys = match &global.envoyproxy {
             None => {
                 let build = |settings| RequestLimits::new(&store, own(settings));
-                let own = OwnLimits::new(on_error, build).map_err(GlobalError::Store)?;
+                let own = OwnLimits::new(on_error, build).map_err(StartError::Store)?;
                 LimitKeys::Own(Arc::new(own))
             }
             Some(prefix) => {
@@ -222,7 +184,7 @@ impl GlobalLimits {
                     let of = EnvoyproxyLimiter::for_requests(&store, own(settings), prefix);
                     of.map(|limiter| limiter.with_clock(clock.clone()))
                 };
-                let own = OwnLimits::new(on_error, build).map_err(GlobalError::Store)?;
+                let own = OwnLimits::new(on_error, build).map_err(StartError::Store)?;
                 LimitKeys::Envoyproxy(prefix.as_str().into(), Arc::new(own))
             }
         };
@@ -398,9 +360,9 @@ impl GlobalLimits {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, GlobalError> {
+fn read(path: &Path) -> Result<Vec<u8>, StartError> {
     std::fs::read(path)
-        .map_err(|error| GlobalError::File { path: path.into(), reason: error.to_string() })
+        .map_err(|error| StartError::StoreFile { path: path.into(), reason: error.to_string() })
 }
 
 /// Escapes the separators of a key, so that different texts stay different.

@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
+use crate::address_error::AddressError;
 use crate::host_name::HostName;
 
 /// An address to listen on: an IP address or a host name with a port, or a port alone, which means all addresses. With
@@ -18,7 +19,10 @@ use crate::host_name::HostName;
 /// assert_eq!(":8080".parse(), Ok(HostPort::Everywhere(8080)));
 /// let error = "8080".parse::<HostPort>().unwrap_err();
 /// assert!(error.to_string().contains("as in 127.0.0.1:8080, [::1]:8080 or localhost:8080"));
-/// # Ok::<(), tollgate_service::BadHostPort>(())
+/// for bad in ["localhost", ":", ":http", "a b:80", "[::1]", "::1", "localhost:70000", "http://a:80"] {
+///     assert!(bad.parse::<HostPort>().is_err(), "{bad}");
+/// }
+/// # Ok::<(), tollgate_service::AddressError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostPort {
@@ -65,9 +69,9 @@ impl<A: Into<SocketAddr>> From<A> for HostPort {
 }
 
 impl FromStr for HostPort {
-    type Err = BadHostPort;
+    type Err = AddressError;
 
-    fn from_str(text: &str) -> Result<Self, BadHostPort> {
+    fn from_str(text: &str) -> Result<Self, AddressError> {
         if let Ok(address) = text.parse() {
             return Ok(Self::Address(address));
         }
@@ -76,7 +80,7 @@ impl FromStr for HostPort {
         if let Some(port) = digits.and_then(|digits| digits.parse().ok()) {
             return Ok(Self::Everywhere(port));
         }
-        let bad = || BadHostPort { found: text.to_owned() };
+        let bad = || AddressError::HostPort { found: text.to_owned() };
         let (name, port) = text.rsplit_once(':').ok_or_else(bad)?;
         let name = name.parse().map_err(|_| bad())?;
         Ok(Self::Name(name, port.parse().map_err(|_| bad())?))
@@ -92,28 +96,3 @@ impl fmt::Display for HostPort {
         }
     }
 }
-
-/// The error for a text that is not a host with a port.
-///
-/// ```
-/// for bad in ["localhost", ":", ":http", "a b:80", "[::1]", "::1", "localhost:70000", "http://a:80"] {
-///     assert!(bad.parse::<tollgate_service::HostPort>().is_err(), "{bad}");
-/// }
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadHostPort {
-    found: String,
-}
-
-impl fmt::Display for BadHostPort {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let found = self.found.escape_debug();
-        write!(
-            f,
-            "'{found}' is no address; give an IP address or a host name, and a port, as in 127.0.0.1:8080, \
-             [::1]:8080 or localhost:8080; or :8080 for all addresses of the machine"
-        )
-    }
-}
-
-impl std::error::Error for BadHostPort {}

@@ -24,7 +24,7 @@
 //!
 //! | About | Items | Page |
 //! |---|---|---|
-//! | answers | [`Options::headers`], [`AnswerParts`] | [requests and answers][answers] |
+//! | answers | [`Options::headers`], [`Options::answer_headers`], [`Options::answer_metadata`] | [requests and answers][answers] |
 //! | rules: files, a hash in Redis, a control plane | [`RedisRules`], [`XdsRules`], [`Settings::allow_empty`](tollgate_rules::RuleSettings::allow_empty), [`StartError::Rules`] | [where rules come from][rules] |
 //! | Redis' protocol | [`Options::resp`], [`RespOptions::password`], [`tollgate_rules::Pace`] | [from Redis clients][resp] |
 //! | TLS, unix sockets, connections, the admin's address | [`Options::grpc_tls`], [`Options::http_tls`], [`Options::grpc_socket`], [`Options::http_socket`], [`Options::max_connections`], [`Options::admin_hosts`], [`Running::reload`] | [addresses, connections, and who may ask][listeners] |
@@ -47,6 +47,7 @@
 //! [logs]: https://github.com/tollgate-rs/tollgate/blob/main/crates/service/docs/logs-and-traces.md
 //! [quotas]: https://github.com/tollgate-rs/tollgate/blob/main/crates/service/docs/quotas.md
 
+mod address_error;
 mod apart;
 mod backoff;
 mod clock_watch;
@@ -81,20 +82,18 @@ mod tokens;
 mod traces;
 mod wire;
 
-pub use global::{Global, GlobalError};
-pub use host_name::{BadHostName, HostName};
-pub use host_port::{BadHostPort, HostPort};
-pub use listen::{TlsError, TlsFiles, TlsProblem};
+pub use address_error::AddressError;
+pub use global::Global;
+pub use host_name::HostName;
+pub use host_port::HostPort;
+pub use listen::{TlsFiles, TlsProblem};
 pub use log_lines::LogLines;
 pub use metrics_names::MetricsNames;
-pub use options::{AnswerParts, Options, RespOptions, StateFile};
-pub use rules_from::{
-    PushError, Pushed, RedisRules, RedisSource, RulesAddressError, RulesFrom, XdsBackoff, XdsRules,
-    XdsTls,
-};
+pub use options::{Options, RespOptions};
+pub use rules_from::{Pushed, RedisRules, RulesFrom, XdsRules, XdsTls};
 pub use serve::{Running, rule_cache, start};
 pub use start_error::StartError;
 pub use statsd::{Statsd, StatsdStyle};
 pub use tollgate_http::headers::{HeaderStyle, HeaderStyleError, Headers};
-pub use tollgate_http::keys::{BadTrustedProxies, TrustedProxies};
-pub use traces::{OtlpProtocol, TraceSampling, Traces, TracesError};
+pub use tollgate_http::keys::{KeyError, TrustedProxies};
+pub use traces::{OtlpProtocol, TraceSampling, Traces};

@@ -73,8 +73,11 @@ pub struct Options {
     /// most the process's limit of file descriptors less those that the process needs itself (96 and 4 for each core,
     /// or half the limit if that is less). Default: the largest accepted number, but no more than 65,536.
     pub max_connections: Option<usize>,
-    /// The optional parts of answers.
-    pub answers: AnswerParts,
+    /// Whether answers to Envoy contain `RateLimit-Limit`, `-Remaining` and `-Reset`, and `Retry-After` of a denial, for
+    /// Envoy to add to the response. Default: false.
+    pub answer_headers: bool,
+    /// Whether answers to Envoy contain the `metadata` of rules that let a request pass. Default: false.
+    pub answer_metadata: bool,
     /// The proxies whose `X-Forwarded-For` header is trusted to name the client's address in requests to `/v1/auth`. A
     /// client of a [unix socket](Options::http_socket) has the address 127.0.0.1. Default: the proxies of this machine.
     pub trusted_proxies: TrustedProxies,
@@ -82,8 +85,13 @@ pub struct Options {
     pub headers: Headers,
     /// The Redis that keeps limits that many nodes share; `None` if limits are kept in this process alone.
     pub global: Option<Global>,
-    /// The file that keeps the state of limits over a restart. Default: none. It cannot be combined with `global`.
-    pub state: Option<StateFile>,
+    /// The file that keeps the state of limits over a restart. Default: none. It cannot be combined with `global`. Only
+    /// the owner of the file may read it, because it contains the seeds of the tables' hashers. The service also uses
+    /// these files beside it: `FILE.new`, `FILE.bad`, `FILE.quotas`, `FILE.quotas.new` and `FILE.quotas.bad`.
+    pub state: Option<PathBuf>,
+    /// The time between two writes of the state, at least a second. If the process is killed, charges since the last
+    /// write are lost. Default: a minute.
+    pub state_every: Duration,
     /// Whether health checks succeed before rules are loaded, as in envoyproxy/ratelimit with
     /// `FORCE_START_WITHOUT_INITIAL_CONFIG`. Until then requests are answered with the error that there are no rules.
     /// Default: false.
@@ -143,35 +151,13 @@ impl fmt::Debug for RespOptions {
     }
 }
 
-/// The file that keeps the state of limits over a restart, and how often it is written.
-///
-/// ```
-/// use std::time::Duration;
-/// use tollgate_service::{Options, StateFile};
-/// let state = StateFile { path: "/var/lib/tollgate/state".into(), every: Duration::from_secs(60) };
-/// let options = Options { state: Some(state), ..Options::new("rules") };
-/// assert!(options.state.is_some());
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StateFile {
-    /// The file. Only its owner may read it: it contains the seeds of the tables' hashers. The service also uses these
-    /// files beside it: `FILE.new`, `FILE.bad`, `FILE.quotas`, `FILE.quotas.new` and `FILE.quotas.bad`.
-    pub path: PathBuf,
-    /// The time between two writes, at least a second. If the process is killed, charges since the last write are lost.
-    pub every: Duration,
-}
-
 /// The optional parts of answers to Envoy.
-///
-/// ```
-/// assert!(!tollgate_service::AnswerParts::default().headers);
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AnswerParts {
-    /// `RateLimit-Limit`, `-Remaining` and `-Reset`, and `Retry-After` of a denial, for Envoy to add to the response.
-    pub headers: bool,
-    /// The `metadata` of rules that let a request pass.
-    pub metadata: bool,
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct AnswerParts {
+    /// See [`Options::answer_headers`].
+    pub(crate) headers: bool,
+    /// See [`Options::answer_metadata`].
+    pub(crate) metadata: bool,
 }
 
 impl Options {
@@ -201,11 +187,13 @@ impl Options {
             metrics: None,
             admin_hosts: Vec::new(),
             max_connections: None,
-            answers: AnswerParts::default(),
+            answer_headers: false,
+            answer_metadata: false,
             trusted_proxies: TrustedProxies::default(),
             headers: Headers::default(),
             global: None,
             state: None,
+            state_every: Duration::from_secs(60),
             healthy_without_rules: false,
             metrics_names: MetricsNames::default(),
             log_denials: None,

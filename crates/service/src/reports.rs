@@ -48,7 +48,7 @@ impl OpenReports {
         }
         let mut spans = None;
         if let Some(traces) = &options.traces {
-            let (tracer, last, counts) = Tracer::open(traces).map_err(StartError::Traces)?;
+            let (tracer, last, counts) = Tracer::open(traces)?;
             service.metrics.show(counts);
             service.observers.tracer = Some(tracer);
             spans = Some(last);

@@ -15,14 +15,14 @@ use tollgate_rules::{
 use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::server::HealthReporter;
 
-use crate::global::{BYTES_OF_A_CLIENT, Global, GlobalError, GlobalLimits};
+use crate::global::{BYTES_OF_A_CLIENT, Global, GlobalLimits};
 use crate::grpc;
 use crate::http;
 use crate::listen::{
     self, BoundSocket, ConnectionAges, ConnectionPlaces, OfListeners, OfPlaces, Rereading, Threads,
     TooManyPlaces,
 };
-use crate::options::Options;
+use crate::options::{AnswerParts, Options};
 use crate::page;
 use crate::quota::{self, SavedQuotas};
 use crate::reports::OpenReports;
@@ -73,11 +73,11 @@ fn keep_rules(
     global: Option<&Global>,
 ) -> Result<KeptRules, StartError> {
     if global.is_some_and(|global| global.envoyproxy.is_some()) && !settings.compat {
-        return Err(StartError::Global(GlobalError::NotCompat));
+        return Err(StartError::NotCompat);
     }
     let own_clients = settings.override_capacity;
     let shared = global.map(|global| GlobalLimits::open(global, own_clients, clock.clone()));
-    let shared = shared.transpose().map_err(StartError::Global)?;
+    let shared = shared.transpose()?;
     let more_bytes_per_client = if shared.is_some() { BYTES_OF_A_CLIENT } else { 0 };
     // The clients that are denied most are recorded for the status page on the admin's address.
     let settings = RulesSettings { more_bytes_per_client, worst_clients: true, ..*settings };
@@ -93,7 +93,7 @@ fn keep_rules(
 /// not ask the store, but needs a tokio runtime if limits are kept in a store.
 ///
 /// # Errors
-/// [`StartError::Global`], as from [`start`].
+/// [`StartError::StoreFile`], [`StartError::Store`] or [`StartError::NotCompat`], as from [`start`].
 ///
 /// ```
 /// use tollgate_rules::RuleText;
@@ -150,7 +150,9 @@ pub async fn start(
     let maker = DecisionMaker::new(Arc::clone(&cache)).map_err(StartError::Build)?;
     let (headers, address) = (options.headers.clone(), options.trusted_proxies.client_address());
     let (names, clock) = (options.metrics_names, options.clock.clone());
-    let service = Service::new(maker, options.answers, headers, address, names, clock);
+    let answers =
+        AnswerParts { headers: options.answer_headers, metadata: options.answer_metadata };
+    let service = Service::new(maker, answers, headers, address, names, clock);
     let mut service = service.kept(shared, state);
     service.healthy_without_rules = options.healthy_without_rules;
     service.metrics.show(OfPlaces(Arc::clone(&places)));
@@ -196,10 +198,10 @@ struct RestoredState {
 }
 
 async fn restore(options: &Options, cache: RuleCache) -> Result<RestoredState, StartError> {
-    let Some(file) = options.state.clone() else {
+    let Some(path) = options.state.clone() else {
         return Ok(RestoredState { state: None, cache, quotas: None });
     };
-    let opened = StateKeeper::open(file, cache).await?;
+    let opened = StateKeeper::open(path, options.state_every, cache).await?;
     let cache = match opened.cache {
         Some(cache) => cache,
         // The thread that reads the file still owns the first cache, so another cache is made.

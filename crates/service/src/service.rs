@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tollgate::Clock;
 use tollgate_http::headers::Headers;
 use tollgate_http::keys::ClientAddress;
-use tollgate_rules::{DecisionMaker, RuleCache, SeriesStatus};
+use tollgate_rules::{DecisionMaker, RuleCache};
 
 use crate::clock_watch::{ClockWatch, OfClock};
 use crate::global::GlobalLimits;
@@ -165,9 +165,10 @@ impl Service {
     /// Logs once that hits have found no series of their own. The rule's author may have believed that the key has few
     /// values.
     pub(crate) fn tell_series(&self) {
-        let SeriesStatus { live, max, refused, .. } = self.cache().series();
+        let cache = self.cache();
+        let (live, max) = (cache.live_series(), cache.settings().max_series);
         // Relaxed: the flag alone decides which call logs.
-        if refused > 0 && !self.series_told.swap(true, Ordering::Relaxed) {
+        if cache.refused_series() > 0 && !self.series_told.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 "{live} of {max} series for values in metrics; what has no room, or a name of more than 256 bytes, is \
                  counted as other from now on; see --max-series, detailed_metric and value_to_metric"

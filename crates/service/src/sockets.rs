@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::host_port::HostPort;
-use crate::listen::{BoundSocket, Socket, Tls, TlsFiles};
+use crate::listen::{BoundSocket, Socket, Tls, TlsError, TlsFiles};
 use crate::options::Options;
 use crate::start_error::StartError;
 
@@ -51,7 +51,8 @@ impl Sockets {
 
 fn load(files: Option<&TlsFiles>, protocol: &'static [u8]) -> Result<Option<Arc<Tls>>, StartError> {
     let load = |files: &TlsFiles| Tls::load(files.clone(), protocol).map(Arc::new);
-    files.map(load).transpose().map_err(StartError::Tls)
+    let refused = |TlsError { file, problem }| StartError::Tls { file, problem };
+    files.map(load).transpose().map_err(refused)
 }
 
 async fn bind_if(at: Option<&HostPort>) -> Result<Option<BoundSocket>, StartError> {

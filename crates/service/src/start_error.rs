@@ -6,12 +6,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use tollgate::BuildError;
+use tollgate_redis::RedisBuildError;
 use tollgate_rules::RuleError;
 
-use crate::global::GlobalError;
 use crate::host_port::HostPort;
-use crate::listen::TlsError;
-use crate::traces::TracesError;
+use crate::listen::TlsProblem;
 
 /// The reason why a service did not start.
 ///
@@ -49,15 +48,30 @@ pub enum StartError {
         /// The system's error.
         error: io::Error,
     },
-    /// A certificate is bad.
-    Tls(TlsError),
+    /// A file of a certificate is bad.
+    Tls {
+        /// The file.
+        file: PathBuf,
+        /// The problem with the file.
+        problem: TlsProblem,
+    },
     /// The path of the rule files does not exist, or contains no rule files. (A service does start if files contain bad
     /// rules, or if Redis does not answer yet.)
     Rules(RuleError),
     /// The tables cannot be built.
     Build(BuildError),
-    /// The limits cannot be kept in the store.
-    Global(GlobalError),
+    /// A file for the connection to the store of [shared limits](crate::Global) cannot be read.
+    StoreFile {
+        /// The path.
+        path: PathBuf,
+        /// The system's error message.
+        reason: String,
+    },
+    /// The address or the settings of the store are refused.
+    Store(RedisBuildError),
+    /// The keys of envoyproxy/ratelimit were asked for without `compat`. These keys need `compat`, because only then is
+    /// each descriptor decided by itself.
+    NotCompat,
     /// A state file was asked for although limits are kept in Redis, where they outlive the process anyway.
     State,
     /// The path of the state exists but is not a regular file: reading or writing it might block for ever.
@@ -77,7 +91,12 @@ pub enum StartError {
         descriptors: u64,
     },
     /// The options for traces are not valid. (A service does start if the collector does not answer.)
-    Traces(TracesError),
+    Traces {
+        /// The endpoint, without a password.
+        endpoint: String,
+        /// The mistake in the endpoint or in the share of traced requests, and the values that would be accepted.
+        reason: String,
+    },
     /// The system cannot start a thread, for example the thread that reads rules or a thread of connections.
     Thread(io::Error),
     /// The built-in description of the protocol cannot be read, so the build is broken.
@@ -100,10 +119,16 @@ impl fmt::Display for StartError {
                  other service listens",
                 path.display()
             ),
-            Self::Tls(error) => error.fmt(f),
+            Self::Tls { file, problem } => write!(f, "{}: {problem}", file.display()),
             Self::Rules(error) => error.fmt(f),
             Self::Build(error) => write!(f, "{error}"),
-            Self::Global(error) => write!(f, "{error}"),
+            Self::StoreFile { path, reason } => {
+                write!(f, "{}: cannot be read: {reason}", path.display())
+            }
+            Self::Store(error) => write!(f, "{error}"),
+            Self::NotCompat => f.write_str(
+                "the keys of envoyproxy/ratelimit are counted as there, each descriptor on its own: give --compat, too",
+            ),
             Self::State => f.write_str(
                 "limits in Redis outlive this process by themselves; leave out either the state's file or Redis",
             ),
@@ -117,7 +142,9 @@ impl fmt::Display for StartError {
                 "{asked} connections are refused: of {descriptors} file descriptors some are kept for the process \
                  itself; use 1 to {most}, or raise the limit (ulimit -n)"
             ),
-            Self::Traces(error) => error.fmt(f),
+            Self::Traces { endpoint, reason } => {
+                write!(f, "traces cannot be sent to {endpoint}: {reason}")
+            }
             Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
             Self::Reflection => f.write_str("the description of the protocol cannot be read"),
         }

@@ -32,7 +32,6 @@ use tokio::time::{MissedTickBehavior, interval_at, timeout};
 use tollgate_rules::{RuleCache, StateError};
 
 use crate::metrics::{ServiceTotal, encode_gauge, encode_total};
-use crate::options::StateFile;
 use crate::quota::SavedQuotas;
 use crate::start_error::StartError;
 
@@ -42,7 +41,9 @@ const READ_WITHIN: Duration = Duration::from_secs(30);
 /// Reads and writes the state file.
 #[derive(Debug)]
 pub(crate) struct StateKeeper {
-    file: StateFile,
+    path: PathBuf,
+    /// The time between two writes.
+    every: Duration,
     /// Locked during a write, so that the last write waits for the one that is under way. True once the last write has
     /// begun, after which no other may begin.
     writing: Mutex<bool>,
@@ -68,16 +69,21 @@ impl StateKeeper {
     ///
     /// # Errors
     /// The path exists and is not a regular file.
-    pub(crate) async fn open(file: StateFile, cache: RuleCache) -> Result<OpenedState, StartError> {
+    pub(crate) async fn open(
+        path: PathBuf,
+        every: Duration,
+        cache: RuleCache,
+    ) -> Result<OpenedState, StartError> {
         let keeper = Self {
-            file,
+            path,
+            every,
             writing: Mutex::new(false),
             written: ServiceTotal::default(),
             errors: ServiceTotal::default(),
             begun: Instant::now(),
             last_ms: AtomicU64::new(0),
         };
-        let (path, late) = (keeper.file.path.clone(), Arc::new(AtomicBool::new(false)));
+        let (path, late) = (keeper.path.clone(), Arc::new(AtomicBool::new(false)));
         // If the disk does not answer, the reading blocks its thread, perhaps for ever.
         let is_late = Arc::clone(&late);
         let reading = tokio::task::spawn_blocking(move || read(&path, cache, &is_late));
@@ -93,7 +99,7 @@ impl StateKeeper {
                 // Relaxed: no other memory is published with the flag, and the first write comes a second later at the
                 // earliest.
                 late.store(true, Ordering::Relaxed);
-                let path = keeper.file.path.display();
+                let path = keeper.path.display();
                 keeper.errors.add(1);
                 tracing::error!(
                     "state of {path} not read within {READ_WITHIN:?}, all limits begin anew; the file stays where it is \
@@ -105,7 +111,7 @@ impl StateKeeper {
     }
 
     fn tell(&self, restored: Restored) {
-        let path = &self.file.path;
+        let path = &self.path;
         match restored {
             Restored::Nothing => tracing::info!("no state yet: {}", path.display()),
             Restored::State { tables, bytes } => {
@@ -127,7 +133,7 @@ impl StateKeeper {
     /// Logs that the saved quotas cannot be used.
     pub(crate) fn refuse_quotas(&self, error: &StateError) {
         self.errors.add(1);
-        let path = beside(&self.file.path, "quotas");
+        let path = beside(&self.path, "quotas");
         tracing::error!(
             "quotas of {} refused, none is given out until all that Envoys may hold is over: {error}",
             path.display()
@@ -143,7 +149,7 @@ impl StateKeeper {
             return;
         }
         *writing = quotas.is_some();
-        let path = beside(&self.file.path, "quotas");
+        let path = beside(&self.path, "quotas");
         let Some(quotas) = quotas else {
             // If the file of quotas still exists, it could not be removed at the start, and by now it is wrong.
             let _ = fs::remove_file(path);
@@ -159,7 +165,7 @@ impl StateKeeper {
     }
 
     fn write_tables(&self, cache: &RuleCache) {
-        match replace(&self.file.path, |writer| cache.save(writer).map(drop)) {
+        match replace(&self.path, |writer| cache.save(writer).map(drop)) {
             Ok(()) => {
                 self.written.add(1);
                 let ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -170,7 +176,7 @@ impl StateKeeper {
             Err(StateError::NoRules) => {}
             Err(error) => {
                 self.errors.add(1);
-                let path = self.file.path.display();
+                let path = self.path.display();
                 tracing::error!("state not written to {path}, an older one stays: {error}");
             }
         }
@@ -188,7 +194,7 @@ impl StateKeeper {
         cache: Arc<RuleCache>,
         mut stopped: watch::Receiver<bool>,
     ) {
-        let every = self.file.every.max(Duration::from_secs(1));
+        let every = self.every.max(Duration::from_secs(1));
         let mut ticks = interval_at(tokio::time::Instant::now() + every, every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // The guard that the channel returns holds a lock, so it is dropped before the next await.
@@ -216,7 +222,7 @@ impl StateKeeper {
     ) {
         if timeout(grace, self.write_apart(cache, Some(quotas))).await.is_err() {
             self.errors.add(1);
-            let path = self.file.path.display();
+            let path = self.path.display();
             tracing::error!("state not written to {path} within {grace:?}, an older one stays");
         }
     }

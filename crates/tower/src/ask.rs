@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 use tollgate_http::keys::{Head, Key, NoKey};
 
-use crate::gate::{Gate, MissingKey, UnknownTier};
+use crate::gate::Gate;
 use crate::observe::GateOutcome;
 
 /// The maximum number of gates in one layer. It is small because the claims of all gates are on the stack.
@@ -85,7 +85,7 @@ impl Gate {
         }
         self.count(GateOutcome::UnknownTier);
         // A shadow gate denies nothing.
-        let denies = self.unknown_tier == UnknownTier::Deny && !self.is_shadow();
+        let denies = !self.passes_unknown_tier && !self.is_shadow();
         if denies { Applies::Denies } else { Applies::No }
     }
 
@@ -96,7 +96,7 @@ impl Gate {
         }
         self.count(GateOutcome::NoKey);
         *key = Key::nobody(); // drops parts that were added before the failure
-        if self.missing == MissingKey::Share { Applies::Yes } else { Applies::No }
+        if self.passes_without_key { Applies::No } else { Applies::Yes }
     }
 
     #[inline]

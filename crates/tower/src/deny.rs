@@ -33,8 +33,8 @@ pub struct Denied<'d> {
     /// key. Do not put them into metrics, and put them into logs only if the logs may contain such data. `None` if the
     /// tier of the key is unknown.
     pub key: Option<&'d Key>,
-    /// The denial; `None` if the key is under a tier that the limit does not have
-    /// ([`UnknownTier`](crate::gates::UnknownTier)), so that no limit was asked.
+    /// The denial; `None` if the key is under a tier that the limit does not have, so that no limit was asked:
+    /// [`Gate::pass_unknown_tier`](crate::Gate::pass_unknown_tier) admits such requests.
     pub denial: Option<&'d Denial>,
     /// The value of `Retry-After`: whole seconds, jitter included. `None` if the cost is above the limit, so that the
     /// request never fits, or if the tier is unknown.

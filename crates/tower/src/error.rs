@@ -4,7 +4,7 @@ use std::fmt;
 
 use tollgate::BuildError;
 use tollgate_http::headers::{NameError, PolicyName};
-use tollgate_http::keys::PrefixError;
+use tollgate_http::keys::KeyError;
 
 use crate::ask::GATES_MAX;
 
@@ -46,8 +46,9 @@ pub enum LayerError {
         /// The prefix at fault, in bits.
         bits: u8,
     },
-    /// A prefix that is longer than an address, or 0.
-    Prefix(PrefixError),
+    /// An extractor could not be made. For [`Gate::steps`](crate::Gate::steps) this is a prefix that is longer than an
+    /// address, or 0.
+    Key(KeyError),
     /// A name that no header can hold.
     Name(NameError),
     /// A limiter could not be built.
@@ -80,7 +81,7 @@ impl fmt::Display for LayerError {
                 "the step of /{bits} is not wider than the one before it, or its quota not larger; \
                  order steps as in /64, /56, /48 with rising quotas"
             ),
-            Self::Prefix(error) => error.fmt(f),
+            Self::Key(error) => error.fmt(f),
             Self::Name(error) => error.fmt(f),
             Self::Limit(error) => error.fmt(f),
         }
@@ -90,7 +91,7 @@ impl fmt::Display for LayerError {
 impl std::error::Error for LayerError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Prefix(error) => Some(error),
+            Self::Key(error) => Some(error),
             Self::Name(error) => Some(error),
             Self::Limit(error) => Some(error),
             _ => None,
@@ -98,9 +99,9 @@ impl std::error::Error for LayerError {
     }
 }
 
-impl From<PrefixError> for LayerError {
-    fn from(error: PrefixError) -> Self {
-        Self::Prefix(error)
+impl From<KeyError> for LayerError {
+    fn from(error: KeyError) -> Self {
+        Self::Key(error)
     }
 }
 

@@ -16,29 +16,6 @@ use crate::lend::Lend;
 use crate::limit::{GateLimit, has_claims};
 use crate::observe::GateTally;
 
-/// The treatment of a request that has no key of its own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum MissingKey {
-    /// All such requests share one limit, so a client does not get through by leaving something out.
-    #[default]
-    Share,
-    /// The gate is skipped.
-    Pass,
-}
-
-/// The treatment of a request whose key is under an unknown tier, or a tier that the limit does not have: see
-/// [`Extract::tier`]. Such requests are counted in either case.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum UnknownTier {
-    /// The request is denied, with 503, since the gate cannot tell how much the client may use.
-    #[default]
-    Deny,
-    /// The gate is skipped.
-    Pass,
-}
-
 /// The number of tiers that a [`Key`](crate::keys::Key) can name.
 const TIERS_MAX: usize = 255;
 
@@ -77,8 +54,10 @@ pub struct Gate {
     pub(crate) by: Arc<dyn Extract>,
     pub(crate) cost: Cost,
     pub(crate) mode: GateMode,
-    pub(crate) missing: MissingKey,
-    pub(crate) unknown_tier: UnknownTier,
+    /// Whether the gate is skipped for a request that has no key of its own.
+    pub(crate) passes_without_key: bool,
+    /// Whether the gate is skipped for a request whose key is under a tier that the limit does not have.
+    pub(crate) passes_unknown_tier: bool,
     pub(crate) tally: Arc<GateTally>,
     pub(crate) problems: Arc<Problems>,
     pub(crate) opening: Opening,
@@ -123,8 +102,8 @@ impl Gate {
             by: Arc::new(by),
             cost: Cost::default(),
             mode: GateMode::Deny,
-            missing: MissingKey::default(),
-            unknown_tier: UnknownTier::default(),
+            passes_without_key: false,
+            passes_unknown_tier: false,
             tally: Arc::default(),
         }
     }
@@ -249,29 +228,30 @@ impl Gate {
         Self { cost: cost.into(), ..self }
     }
 
-    /// Sets the treatment of requests that have no key of their own.
+    /// Skips the gate for requests that have no key of their own. By default all such requests share one limit, so a
+    /// client does not get through by leaving something out.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota};
-    /// use tollgate_tower::gates::MissingKey;
     /// use tollgate_tower::keys::Bearer;
     /// use tollgate_tower::Gate;
     /// // Requests without a token are left to another gate.
     /// let gate = Gate::new(KeyedLimiter::new(Quota::per_second(10), 1_000)?, Bearer)
-    ///     .without_key(MissingKey::Pass);
+    ///     .pass_without_key();
     /// # let _ = gate;
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[must_use]
-    pub fn without_key(self, missing: MissingKey) -> Self {
-        Self { missing, ..self }
+    pub fn pass_without_key(self) -> Self {
+        Self { passes_without_key: true, ..self }
     }
 
-    /// Sets the treatment of requests whose tier is unknown, or is a tier that the limit does not have.
+    /// Skips the gate for requests whose tier is unknown, or is a tier that the limit does not have: see
+    /// [`Extract::tier`]. By default the gate denies such requests, with 503, since it cannot tell how much the client
+    /// may use. They are counted in either case.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota};
-    /// use tollgate_tower::gates::UnknownTier;
     /// use tollgate_tower::keys::{Bearer, Extract, Key};
     /// use tollgate_tower::Gate;
     /// #[derive(Clone)]
@@ -279,13 +259,13 @@ impl Gate {
     /// let tiers = KeyedLimiter::<Key>::builder(Quota::per_second(1)).tier(Quota::per_second(100));
     /// let limiter = tiers.build(1_000)?;
     /// let by = Bearer.tier(|head| head.extensions.get().map(|Plan(tier)| *tier));
-    /// let gate = Gate::new(limiter, by).unknown_tier(UnknownTier::Pass);
+    /// let gate = Gate::new(limiter, by).pass_unknown_tier();
     /// # let _ = (gate, Plan(0).0);
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[must_use]
-    pub fn unknown_tier(self, unknown_tier: UnknownTier) -> Self {
-        Self { unknown_tier, ..self }
+    pub fn pass_unknown_tier(self) -> Self {
+        Self { passes_unknown_tier: true, ..self }
     }
 
     /// Makes the gate count the requests that it would deny, and let them through: to try a limit on real traffic.
@@ -335,7 +315,7 @@ impl fmt::Debug for Gate {
             .field("policy", &self.policy_of(0))
             .field("cost", &self.cost)
             .field("mode", &mode)
-            .field("missing", &self.missing)
+            .field("passes_without_key", &self.passes_without_key)
             .finish_non_exhaustive()
     }
 }

@@ -43,9 +43,8 @@ pub mod keys {
     //! that looks up what a key needs.
 
     pub use tollgate_http::keys::{
-        ApiKey, BadTrustedProxies, Bearer, Cookie, CookieNameError, Everyone, Extract, FromFn,
-        Head, Header, Key, Methods, NoKey, NormalPath, Optional, Or, PeerAddress, PrefixError,
-        Tiered, TrustedProxies, node_address,
+        ApiKey, Bearer, Cookie, Everyone, Extract, Head, Header, Key, KeyError, Methods, NoKey,
+        NormalPath, PeerAddress, TrustedProxies, from_fn, node_address,
     };
 
     pub use crate::lookup::{Lookup, LookupLayer};
@@ -54,11 +53,9 @@ pub mod keys {
 }
 
 pub mod gates {
-    //! The settings of a [`Gate`](crate::Gate): its name, what a request costs and how that is corrected afterwards, and
-    //! what becomes of a request without a key or a tier.
+    //! The settings of a [`Gate`](crate::Gate): its name, what a request costs and how that is corrected afterwards.
 
     pub use crate::cost::Cost;
-    pub use crate::gate::{MissingKey, UnknownTier};
     pub use crate::settle::{Settle, Shadowed};
     pub use tollgate_http::headers::{NameError, PolicyName};
 }

@@ -15,14 +15,15 @@ use tower_service::Service;
 /// extractors and the handler find it.
 ///
 /// Nothing is charged before the lookup has ended; a caller that goes away meanwhile has been charged nothing. A lookup
-/// that finds nothing adds nothing to the extensions, and [`MissingKey`](crate::gates::MissingKey) decides about the request.
+/// that finds nothing adds nothing to the extensions. If the extractor then finds no key, the request shares one limit
+/// with all such requests, or skips the gate ([`Gate::pass_without_key`](crate::Gate::pass_without_key)).
 ///
 /// Requests are not limited while their lookup runs, so bound the lookup itself: with a cache, with a time limit, or
 /// with a limit by [`ClientAddress`](crate::ClientAddress) around this layer.
 ///
 /// ```
 /// use tollgate::{KeyedLimiter, Quota};
-/// use tollgate_tower::keys::{FromFn, LookupLayer, NoKey};
+/// use tollgate_tower::keys::{LookupLayer, NoKey, from_fn};
 /// use tollgate_tower::RateLimitLayer;
 /// use tower::ServiceBuilder;
 ///
@@ -38,7 +39,7 @@ use tower_service::Service;
 ///     let api_key = head.headers.get("x-api-key").map(|value| value.as_bytes().to_vec());
 ///     async { account_of(api_key?).await }
 /// });
-/// let by_account = FromFn::new(|head, key| {
+/// let by_account = from_fn(|head, key| {
 ///     let Account(id) = head.extensions.get().ok_or(NoKey::Missing)?;
 ///     key.push(&id.to_be_bytes());
 ///     Ok(())

@@ -9,9 +9,9 @@ use crate::common::{
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use tollgate::{ManualClock, Quota};
-use tollgate_tower::gates::{Cost, MissingKey, Shadowed};
+use tollgate_tower::gates::{Cost, Shadowed};
 use tollgate_tower::headers::HeaderStyle;
-use tollgate_tower::keys::{Everyone, FromFn, NoKey};
+use tollgate_tower::keys::{Everyone, NoKey, from_fn};
 use tollgate_tower::services::LayerError;
 use tollgate_tower::{ClientAddress, Gate, RateLimitLayer};
 use tower::Layer;
@@ -219,11 +219,11 @@ fn a_limit_that_is_only_tried_marks_and_lets_through() {
 #[test]
 fn a_request_without_a_key_shares_one_limit_or_passes_the_gate() {
     let clock = ManualClock::new();
-    let by = || FromFn::new(|_, _| Err(NoKey::Missing));
+    let by = || from_fn(|_, _| Err(NoKey::Missing));
     let gate = Gate::new(keyed("1/h", &clock), by());
     let mut shared = served(&RateLimitLayer::of(gate));
     assert_eq!([1, 2].map(|_| status(&mut shared, Request::new(()))), [200, 429]);
-    let gate = Gate::new(keyed("1/h", &clock), by()).without_key(MissingKey::Pass);
+    let gate = Gate::new(keyed("1/h", &clock), by()).pass_without_key();
     let mut passed = served(&RateLimitLayer::of(gate));
     assert_eq!([1, 2].map(|_| status(&mut passed, Request::new(()))), [200, 200]);
 }
@@ -260,7 +260,7 @@ fn gates_that_cannot_work_together_are_refused_by_name() {
     let quota = Quota::per_hour(9);
     assert_eq!(steps(&[(64, quota), (56, quota)]), LayerError::Steps { bits: 56 });
     assert_eq!(steps(&[(56, quota), (64, Quota::per_hour(10))]), LayerError::Steps { bits: 64 });
-    assert!(matches!(steps(&[(129, quota)]), LayerError::Prefix(_)));
+    assert!(matches!(steps(&[(129, quota)]), LayerError::Key(_)));
     let unnamed = Gate::steps(&ClientAddress::peer(), "\n", &[(64, quota)], 100).unwrap_err();
     assert!(matches!(unnamed, LayerError::Name(_)));
 }

@@ -8,7 +8,7 @@ use crate::common::{Never, inner, is_ready, keyed, with};
 use http::{Request, StatusCode};
 use tollgate::{KeyedLimiter, ManualClock};
 use tollgate_tower::RateLimitLayer;
-use tollgate_tower::keys::{FromFn, Key, LookupLayer, NoKey};
+use tollgate_tower::keys::{Key, LookupLayer, NoKey, from_fn};
 use tower::{Layer, ServiceExt};
 
 #[derive(Clone)]
@@ -32,7 +32,7 @@ fn lookup(asked: &Arc<AtomicU32>) -> LookupLayer<Account> {
 }
 
 fn by_account() -> impl tollgate_tower::keys::Extract {
-    FromFn::new(|head, key| {
+    from_fn(|head, key| {
         let Account(id) = head.extensions.get().ok_or(NoKey::Missing)?;
         key.push(&id.to_be_bytes());
         Ok(())

@@ -11,8 +11,8 @@ use bytes::Bytes;
 use http::{Request, Response};
 use tollgate::{Decision, Denial, Limiter, ManualClock, Permit, Policy, check_all};
 use tollgate_redis::{OnError, RedisLimiter, Settings, Store};
-use tollgate_tower::gates::{MissingKey, Settle, Shadowed};
-use tollgate_tower::keys::{FromFn, Key, NoKey};
+use tollgate_tower::gates::{Settle, Shadowed};
+use tollgate_tower::keys::{Key, NoKey, from_fn};
 use tollgate_tower::limits::{GateLimit, Lend, LimitAnswer, LimitAsk, Loan};
 use tollgate_tower::services::LayerError;
 use tollgate_tower::{ClientAddress, Gate, RateLimitLayer};
@@ -101,7 +101,7 @@ async fn what_can_be_decided_at_once_is_and_each_request_is_decided_once() {
 #[tokio::test]
 async fn a_request_that_is_not_concerned_is_not_asked_for_and_passes() {
     let (remote, asked, _clock) = elsewhere("60/m burst 1");
-    let by = FromFn::new(|_, _| Err(NoKey::NotConcerned));
+    let by = from_fn(|_, _| Err(NoKey::NotConcerned));
     let service = RateLimitLayer::new(remote, by).layer(inner());
     assert_eq!(statuses(&service, 3).await, [200; 3]);
     assert_eq!(asked.load(Ordering::Relaxed), 0);
@@ -118,14 +118,13 @@ async fn a_gate_that_is_only_tried_denies_no_request() {
 
 #[tokio::test]
 async fn a_request_without_a_key_shares_one_limit_elsewhere_or_nothing_is_asked_for_it() {
-    let expected = [(MissingKey::Share, [200, 429], 2), (MissingKey::Pass, [200, 200], 0)];
-    for (missing, expected, times) in expected {
+    for (passes, expected, times) in [(false, [200, 429], 2), (true, [200, 200], 0)] {
         let (remote, asked, _clock) = elsewhere("1/h");
-        let by = FromFn::new(|_, _| Err(NoKey::Missing));
-        let layer = RateLimitLayer::all([Gate::new(remote, by).without_key(missing)]).unwrap();
-        let service = layer.layer(inner());
-        assert_eq!(statuses(&service, 2).await, expected, "{missing:?}");
-        assert_eq!(asked.load(Ordering::Relaxed), times, "{missing:?}");
+        let gate = Gate::new(remote, from_fn(|_, _| Err(NoKey::Missing)));
+        let gate = if passes { gate.pass_without_key() } else { gate };
+        let service = RateLimitLayer::all([gate]).unwrap().layer(inner());
+        assert_eq!(statuses(&service, 2).await, expected, "{passes}");
+        assert_eq!(asked.load(Ordering::Relaxed), times, "{passes}");
     }
 }
 

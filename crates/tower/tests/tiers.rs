@@ -9,9 +9,9 @@ use crate::common::{
 use bytes::Bytes;
 use http::{HeaderName, Request, Response, StatusCode};
 use tollgate::{Changing, KeyedLimiter, Limiter, ManualClock, Policy};
-use tollgate_tower::gates::{MissingKey, Settle, UnknownTier};
+use tollgate_tower::gates::Settle;
 use tollgate_tower::headers::{HeaderStyle, Headers};
-use tollgate_tower::keys::{ApiKey, Everyone, Extract, FromFn, Key, NoKey};
+use tollgate_tower::keys::{ApiKey, Everyone, Extract, Key, NoKey, from_fn};
 use tollgate_tower::limits::{GateLimit, LimitAnswer};
 use tollgate_tower::{Gate, RateLimitLayer};
 use tower::{Layer, ServiceExt};
@@ -116,7 +116,7 @@ fn a_client_of_no_known_plan_is_denied_or_passes_as_the_gate_says() {
         assert_eq!(text(denied.headers(), "ratelimit"), None);
         assert_eq!(text(denied.headers(), "retry-after"), None);
     }
-    let gate = || Gate::new(plans(&clock), by()).unknown_tier(UnknownTier::Pass);
+    let gate = || Gate::new(plans(&clock), by()).pass_unknown_tier();
     let mut open = served(&RateLimitLayer::of(gate()));
     let mut tried = served(&RateLimitLayer::of(Gate::new(plans(&clock), by()).shadow()));
     for request in requests().into_iter().chain(requests()) {
@@ -175,11 +175,11 @@ fn grpc_tells_an_unknown_plan_as_unavailable() {
 fn a_request_without_a_key_is_under_the_first_tier() {
     let clock = ManualClock::new();
     let by = || Everyone.tier(|_| Some(1));
-    let none = FromFn::new(|_, key: &mut Key| {
+    let none = from_fn(|_, key: &mut Key| {
         key.set_tier(Some(1));
         Err(NoKey::Missing)
     });
-    let gate = Gate::new(plans(&clock), (by(), none)).without_key(MissingKey::Share);
+    let gate = Gate::new(plans(&clock), (by(), none));
     let answer = ask(&mut served(&RateLimitLayer::of(gate)), Request::new(()));
     assert_eq!(text(answer.headers(), "ratelimit-policy"), Some("\"default\";q=2;w=60"));
 }

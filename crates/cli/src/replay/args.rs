@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tollgate_http::keys::{BadTrustedProxies, TrustedProxies};
+use tollgate_http::keys::{KeyError, TrustedProxies};
 
 use super::clients::ClientsBy;
 use super::condition::Condition;
@@ -189,7 +189,7 @@ fn prefix_v6(text: &str) -> Result<u8, String> {
     }
 }
 
-fn proxies(text: &str) -> Result<Arc<TrustedProxies>, BadTrustedProxies> {
+fn proxies(text: &str) -> Result<Arc<TrustedProxies>, KeyError> {
     text.parse().map(Arc::new)
 }
 

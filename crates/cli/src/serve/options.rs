@@ -5,9 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use tollgate_rules::{RuleSettings, Timing};
-use tollgate_service::{
-    AnswerParts, MetricsNames, Options, RespOptions, RulesFrom, StateFile, TlsFiles,
-};
+use tollgate_service::{MetricsNames, Options, RespOptions, RulesFrom, TlsFiles};
 
 use super::args::{MetricsNamesArg, ServeArgs};
 use super::environment::Environment;
@@ -25,7 +23,6 @@ pub(super) fn options(given: &Given, environment: &Environment) -> Result<Option
     let args = &given.args;
     let path = args.rules.as_deref().ok_or(SettingError::NoRules)?;
     let seconds = |seconds: u32| Duration::from_secs(seconds.into());
-    let every = Duration::from_secs(args.state_every.into());
     let password = args.resp_password.clone();
     let (http, grpc) = (
         [&args.http_tls_cert, &args.http_tls_key, &args.http_tls_client_ca],
@@ -49,7 +46,8 @@ pub(super) fn options(given: &Given, environment: &Environment) -> Result<Option
         metrics: args.metrics.clone(),
         max_connections: args.max_connections.map(NonZeroUsize::get),
         admin_hosts: args.admin_host.clone(),
-        answers: AnswerParts { headers: args.response_headers, metadata: args.metadata },
+        answer_headers: args.response_headers,
+        answer_metadata: args.metadata,
         headers: args.headers.clone(),
         trusted_proxies: args.trusted_proxies.clone(),
         metrics_names: match args.metrics_names {
@@ -59,7 +57,8 @@ pub(super) fn options(given: &Given, environment: &Environment) -> Result<Option
         healthy_without_rules: args.healthy_without_rules,
         linger: Duration::from_secs(args.linger_stop.into()),
         timing: Timing { poll: Duration::from_secs(args.poll.into()), ..Timing::default() },
-        state: args.state.clone().map(|path| StateFile { path, every }),
+        state: args.state.clone(),
+        state_every: Duration::from_secs(args.state_every.into()),
         global: args.redis.global(),
         log_denials: args.reports.log_denials,
         traces: traces(&args.reports, environment),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use tollgate_service::RulesAddressError;
+use tollgate_service::AddressError;
 
 use super::environment::BadVariable;
 use super::settings_file::FileError;
@@ -44,7 +44,7 @@ pub(super) enum SettingError {
     /// No setting names the rules.
     NoRules,
     /// The address of the rules is neither that of a Redis nor that of a control plane.
-    Address(RulesAddressError),
+    Address(AddressError),
     /// A setting is given without another one that it needs, such as a certificate without a key.
     Half {
         found: String,

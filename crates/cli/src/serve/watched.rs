@@ -1,6 +1,6 @@
 //! Settings that concern probes and Prometheus, from the variables of envoyproxy/ratelimit.
 
-use tollgate_service::{BadHostPort, HostPort};
+use tollgate_service::HostPort;
 
 use super::addresses::as_in_go;
 use super::environment::Environment;
@@ -20,8 +20,7 @@ pub(super) fn layer(values: &mut Values, environment: &Environment) -> Result<()
         if !values.has("metrics") {
             let found = environment.text(ADDR);
             let text = found.unwrap_or(":9090");
-            let address: Result<HostPort, BadHostPort> = text.parse();
-            let address = address.map_err(|_| bad(ADDR, text, ADDRESSES))?;
+            let address: HostPort = text.parse().map_err(|_| bad(ADDR, text, ADDRESSES))?;
             let variable = if found.is_some() { ADDR } else { USE_PROMETHEUS };
             values.put_of(variable, "metrics", as_in_go(address).to_string());
         }

@@ -41,22 +41,22 @@ pub(super) fn rules(environment: &Environment) -> Result<Option<RulesFrom>, Sett
     if let Some(interval) =
         environment.duration("XDS_CLIENT_BACKOFF_INITIAL_INTERVAL", INTERVALS, INTERVAL)?
     {
-        rules.backoff.initial = interval;
+        rules.backoff_initial = interval;
     }
     if let Some(interval) =
         environment.duration("XDS_CLIENT_BACKOFF_MAX_INTERVAL", INTERVALS, INTERVAL)?
     {
-        rules.backoff.max = interval;
+        rules.backoff_max = interval;
     }
     if let Some(share) = environment.parsed::<f64>("XDS_CLIENT_BACKOFF_RANDOM_FACTOR", SHARE)? {
         if !(0.0..=1.0).contains(&share) {
             let found = share.to_string();
             return Err(bad("XDS_CLIENT_BACKOFF_RANDOM_FACTOR", &found, SHARE));
         }
-        rules.backoff.random = share;
+        rules.backoff_random = share;
     }
     if environment.truth("XDS_CLIENT_BACKOFF_JITTER")? == Some(false) {
-        rules.backoff.random = 0.0;
+        rules.backoff_random = 0.0;
     }
     if let Some(bytes) = environment.parsed("XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES", BYTES)? {
         rules.max_message_bytes = bytes;
@@ -112,9 +112,9 @@ mod tests {
         let mut expected: XdsRules =
             "xdss://plane:1/me?ca=/ca&cert=/c&key=/k&name=n".parse().expect("an address");
         expected.metadata = vec![("zone".to_owned(), "a=b".to_owned())];
-        expected.backoff.initial = Duration::from_millis(500);
-        expected.backoff.max = Duration::from_secs(120);
-        expected.backoff.random = 0.0;
+        expected.backoff_initial = Duration::from_millis(500);
+        expected.backoff_max = Duration::from_secs(120);
+        expected.backoff_random = 0.0;
         expected.max_message_bytes = 9;
         let found = of(&[
             XDS,

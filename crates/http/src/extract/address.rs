@@ -13,7 +13,7 @@ use ipnet::IpNet;
 use super::forwarded::{FromRight, forwarded_for};
 use super::peer::peer_address;
 use super::{Extract, Head, NoKey, node};
-use crate::error::PrefixError;
+use crate::error::KeyError;
 use crate::key::Key;
 use crate::warning::{GivenWarnings, Warning, Warnings};
 
@@ -194,8 +194,8 @@ impl ClientAddress {
     /// assert!(ClientAddress::peer().v4_prefix(24).is_ok());
     /// assert!(ClientAddress::peer().v4_prefix(0).is_err());
     /// ```
-    pub fn v4_prefix(mut self, bits: u8) -> Result<Self, PrefixError> {
-        self.v4_bits = PrefixError::check(bits, 32)?;
+    pub fn v4_prefix(mut self, bits: u8) -> Result<Self, KeyError> {
+        self.v4_bits = KeyError::check_prefix(bits, 32)?;
         Ok(self)
     }
 
@@ -211,18 +211,18 @@ impl ClientAddress {
     /// let error = ClientAddress::peer().v6_prefix(129).err().map(|error| error.to_string());
     /// assert_eq!(error.as_deref(), Some("a prefix of 129 bits is not possible; use 1 to 128"));
     /// ```
-    pub fn v6_prefix(mut self, bits: u8) -> Result<Self, PrefixError> {
-        self.v6_bits = PrefixError::check(bits, 128)?;
+    pub fn v6_prefix(mut self, bits: u8) -> Result<Self, KeyError> {
+        self.v6_bits = KeyError::check_prefix(bits, 128)?;
         Ok(self)
     }
 
     /// Makes the policy skip IPv4 clients. This is for a second policy, on wider IPv6 networks.
     ///
     /// ```
-    /// use tollgate_http::keys::{ClientAddress, PrefixError};
+    /// use tollgate_http::keys::{ClientAddress, KeyError};
     /// let wider = ClientAddress::peer().v6_prefix(48)?.v6_only();
     /// # let _ = wider;
-    /// # Ok::<(), PrefixError>(())
+    /// # Ok::<(), KeyError>(())
     /// ```
     #[must_use]
     pub fn v6_only(self) -> Self {

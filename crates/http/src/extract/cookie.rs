@@ -3,7 +3,7 @@
 use http::header::COOKIE;
 
 use super::{Extract, Head, NoKey};
-use crate::error::CookieNameError;
+use crate::error::KeyError;
 use crate::key::Key;
 
 /// The value of a cookie, as its SHA-256, since a session is a secret.
@@ -21,7 +21,7 @@ use crate::key::Key;
 /// let by = Cookie::new("session")?.or(ClientAddress::peer());
 /// # let _ = by;
 /// assert!(Cookie::new("a b").is_err());
-/// # Ok::<(), tollgate_http::keys::CookieNameError>(())
+/// # Ok::<(), tollgate_http::keys::KeyError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Cookie {
@@ -34,12 +34,12 @@ impl Cookie {
     /// # Errors
     /// Fails if no cookie can have this name: it is empty, or has a character besides the letters, digits and marks of
     /// a token (RFC 6265, section 4.1.1).
-    pub fn new(name: &str) -> Result<Self, CookieNameError> {
+    pub fn new(name: &str) -> Result<Self, KeyError> {
         // RFC 9110, section 5.6.2, lists the marks that a token may have beside letters and digits.
         let is_token =
             |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
         if name.is_empty() || !name.bytes().all(is_token) {
-            return Err(CookieNameError::of(name));
+            return Err(KeyError::CookieName { name: name.to_owned() });
         }
         Ok(Self { name: name.into() })
     }

@@ -15,14 +15,15 @@ use http::{Extensions, HeaderMap, Method, Request, Uri};
 
 use crate::key::Key;
 use crate::warning::Warnings;
+use parts::{Optional, Or};
+use tiered::Tiered;
 
 pub use address::ClientAddress;
 pub use cookie::Cookie;
 pub use node::address as node_address;
-pub use parts::{ApiKey, Bearer, Everyone, FromFn, Header, Methods, Optional, Or};
+pub use parts::{ApiKey, Bearer, Everyone, Header, Methods, from_fn};
 pub use path::NormalPath;
 pub use peer::{PeerAddress, peer_address};
-pub use tiered::Tiered;
 
 /// A request without its body: the input of extractors, costs and exemptions.
 ///
@@ -69,7 +70,8 @@ impl<'r> Head<'r> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NoKey {
-    /// A part that the request should have is missing: the gate of a middleware decides what becomes of it (`MissingKey`).
+    /// A part that the request should have is missing: the gate of a middleware decides what becomes of it
+    /// (`Gate::pass_without_key`).
     Missing,
     /// The policy does not apply to such requests: the gate is skipped.
     NotConcerned,
@@ -77,7 +79,8 @@ pub enum NoKey {
 
 /// Finds the key that a request is charged to.
 ///
-/// A tuple of extractors is an extractor that adds all their parts, in order.
+/// A tuple of extractors is an extractor that adds all their parts, in order. A struct that stores an extractor of any
+/// type can store an `Arc<dyn Extract>`, which is an extractor too.
 ///
 /// ```
 /// use http::Request;
@@ -95,7 +98,7 @@ pub enum NoKey {
     message = "`{Self}` does not say which key a request is charged to",
     label = "no extractor",
     note = "use `ClientAddress`, `ApiKey`, `Header`, `Everyone` or another extractor of `tollgate_tower`, a tuple of them, or \
-            `FromFn` for a function of the request's `Head`"
+            `keys::from_fn` for a function of the request's `Head`"
 )]
 pub trait Extract: Send + Sync {
     /// Adds the parts of this request to `key`.
@@ -114,37 +117,42 @@ pub trait Extract: Send + Sync {
     /// out does not get another client's key.
     ///
     /// ```
-    /// use tollgate_http::keys::{Bearer, ClientAddress, Extract};
+    /// use http::Request;
+    /// use tollgate_http::keys::{Bearer, ClientAddress, Extract, Head, Key, PeerAddress};
     /// let by = Bearer.or(ClientAddress::peer());
-    /// # let _: &dyn Extract = &by;
+    /// let mut request = Request::new(());
+    /// request.extensions_mut().insert(PeerAddress([203, 0, 113, 7].into()));
+    /// assert!(by.extract(&Head::of(&request), &mut Key::new()).is_ok());
     /// ```
-    fn or<E: Extract>(self, other: E) -> Or<Self, E>
+    fn or<E: Extract>(self, other: E) -> impl Extract
     where
         Self: Sized,
     {
-        Or::new(self, other)
+        Or { first: self, second: other }
     }
 
     /// Makes this extractor optional: if it finds nothing, the key gets a mark that the part is missing.
     ///
     /// ```
-    /// use http::HeaderName;
-    /// use tollgate_http::keys::{ClientAddress, Extract, Header};
+    /// use http::{HeaderName, Request};
+    /// use tollgate_http::keys::{ClientAddress, Extract, Head, Header, Key, PeerAddress};
     /// let tenant = Header::new(HeaderName::from_static("x-tenant"));
     /// let by = (ClientAddress::peer(), tenant.optional());
-    /// # let _: &dyn Extract = &by;
+    /// let mut request = Request::new(());
+    /// request.extensions_mut().insert(PeerAddress([203, 0, 113, 7].into()));
+    /// assert!(by.extract(&Head::of(&request), &mut Key::new()).is_ok());
     /// ```
-    fn optional(self) -> Optional<Self>
+    fn optional(self) -> impl Extract
     where
         Self: Sized,
     {
-        Optional::new(self)
+        Optional { extractor: self }
     }
 
     /// Adds a function that chooses a quota for each request, for example by the plan of a customer. It is for limits
     /// with several quotas, which are called [tiers](tollgate::KeyedBuilder::tier) and have numbers from 0. `None`, and
-    /// a number that the limit does not have, are unknown tiers; `Gate::unknown_tier` of the middleware sets the
-    /// treatment of such requests. A key has a separate count in each tier.
+    /// a number that the limit does not have, are unknown tiers: a gate of the middleware denies such requests, or lets
+    /// them pass (`Gate::pass_unknown_tier`). A key has a separate count in each tier.
     ///
     /// ```
     /// use http::{HeaderName, Request};
@@ -169,12 +177,12 @@ pub trait Extract: Send + Sync {
     /// # let _ = Plan::Free;
     /// # Ok::<(), http::Error>(())
     /// ```
-    fn tier<F>(self, of: F) -> Tiered<Self, F>
+    fn tier<F>(self, of: F) -> impl Extract
     where
         F: Fn(&Head<'_>) -> Option<usize> + Send + Sync,
         Self: Sized,
     {
-        Tiered::new(self, of)
+        Tiered { extractor: self, of }
     }
 }
 
@@ -218,7 +226,7 @@ mod tests {
 
     /// An extractor that adds this text.
     fn part(text: &'static str) -> impl Extract {
-        FromFn::new(move |_, key| {
+        from_fn(move |_, key| {
             key.push(text.as_bytes());
             Ok(())
         })
@@ -239,7 +247,7 @@ mod tests {
 
     #[test]
     fn a_tuple_has_no_key_if_one_of_its_parts_has_none() {
-        let none = || FromFn::new(|_, _| Err(NoKey::NotConcerned));
+        let none = || from_fn(|_, _| Err(NoKey::NotConcerned));
         let (missing, concerned) = (Err(NoKey::Missing), Err(NoKey::NotConcerned));
         assert_eq!(parts(&(Bearer, part("b"))), missing);
         assert_eq!(parts(&(part("a"), none())), concerned);

@@ -1,7 +1,5 @@
 //! The parts of keys other than addresses and paths.
 
-use std::fmt;
-
 use http::Method;
 use http::header::{AUTHORIZATION, HeaderName};
 
@@ -180,15 +178,15 @@ impl Extract for Methods {
     }
 }
 
-/// The part that a function adds to the key.
+/// Makes an extractor of a function, which adds a part to the key.
 ///
 /// ```
 /// use http::Request;
-/// use tollgate_http::keys::{Extract, FromFn, Head, Key, NoKey};
+/// use tollgate_http::keys::{Extract, Head, Key, NoKey, from_fn};
 /// #[derive(Clone)]
 /// struct User(u64);
 /// // Behind a layer that has put the user into the extensions.
-/// let by = FromFn::new(|head: &Head<'_>, key: &mut Key| {
+/// let by = from_fn(|head, key| {
 ///     let User(id) = head.extensions.get().ok_or(NoKey::Missing)?;
 ///     key.push(&id.to_le_bytes());
 ///     Ok(())
@@ -197,58 +195,25 @@ impl Extract for Methods {
 /// request.extensions_mut().insert(User(7));
 /// assert!(by.extract(&Head::of(&request), &mut Key::new()).is_ok());
 /// ```
-#[derive(Clone)]
-pub struct FromFn<F> {
-    function: F,
+#[must_use]
+pub fn from_fn(
+    function: impl Fn(&Head<'_>, &mut Key) -> Result<(), NoKey> + Send + Sync,
+) -> impl Extract {
+    FromFn(function)
 }
 
-impl<F: Fn(&Head<'_>, &mut Key) -> Result<(), NoKey> + Send + Sync> FromFn<F> {
-    /// An extractor that calls this function.
-    ///
-    /// ```
-    /// use tollgate_http::keys::FromFn;
-    /// let by_query = FromFn::new(|head, key| {
-    ///     key.push(head.uri.query().unwrap_or("").as_bytes());
-    ///     Ok(())
-    /// });
-    /// # let _ = by_query;
-    /// ```
-    pub fn new(function: F) -> Self {
-        Self { function }
-    }
-}
+struct FromFn<F>(F);
 
 impl<F: Fn(&Head<'_>, &mut Key) -> Result<(), NoKey> + Send + Sync> Extract for FromFn<F> {
     fn extract(&self, head: &Head<'_>, key: &mut Key) -> Result<(), NoKey> {
-        (self.function)(head, key)
-    }
-}
-
-impl<F> fmt::Debug for FromFn<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("FromFn")
+        (self.0)(head, key)
     }
 }
 
 /// One extractor, or another if the first finds nothing: [`Extract::or`].
-///
-/// ```
-/// use http::Request;
-/// use tollgate_http::keys::{Bearer, Everyone, Extract, Head, Key};
-/// let by = Bearer.or(Everyone);
-/// let mut key = Key::new();
-/// assert!(by.extract(&Head::of(&Request::new(())), &mut key).is_ok());
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct Or<A, B> {
-    first: A,
-    second: B,
-}
-
-impl<A, B> Or<A, B> {
-    pub(super) fn new(first: A, second: B) -> Self {
-        Self { first, second }
-    }
+pub(super) struct Or<A, B> {
+    pub(super) first: A,
+    pub(super) second: B,
 }
 
 impl<A: Extract, B: Extract> Extract for Or<A, B> {
@@ -271,22 +236,8 @@ impl<A: Extract, B: Extract> Extract for Or<A, B> {
 }
 
 /// An extractor that may find nothing: [`Extract::optional`].
-///
-/// ```
-/// use http::Request;
-/// use tollgate_http::keys::{Bearer, Extract, Head, Key};
-/// let mut key = Key::new();
-/// assert!(Bearer.optional().extract(&Head::of(&Request::new(())), &mut key).is_ok());
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct Optional<E> {
-    extractor: E,
-}
-
-impl<E> Optional<E> {
-    pub(super) fn new(extractor: E) -> Self {
-        Self { extractor }
-    }
+pub(super) struct Optional<E> {
+    pub(super) extractor: E,
 }
 
 impl<E: Extract> Extract for Optional<E> {
@@ -354,13 +305,13 @@ mod tests {
     fn an_alternative_is_tried_where_nothing_is_found_and_leaves_no_trace() {
         let [left, right] =
             ["left", "right"].map(|name| Header::new(HeaderName::from_static(name)));
-        let by = left.or(right);
-        assert_eq!(key(&by, &[("left", "a")]), Ok(b"\x011\x01a".to_vec()));
-        assert_eq!(key(&by, &[("right", "a")]), Ok(b"\x012\x01a".to_vec()));
-        assert_eq!(key(&by, &[]), Err(NoKey::Missing));
+        let by = || left.clone().or(right.clone());
+        assert_eq!(key(&by(), &[("left", "a")]), Ok(b"\x011\x01a".to_vec()));
+        assert_eq!(key(&by(), &[("right", "a")]), Ok(b"\x012\x01a".to_vec()));
+        assert_eq!(key(&by(), &[]), Err(NoKey::Missing));
         let mut absent = Key::new();
         absent.push_absent();
-        assert_eq!(key(&by.clone().optional(), &[]), Ok(absent.as_bytes().to_vec()));
-        assert_eq!(key(&by.optional(), &[("right", "a")]), Ok(b"\x012\x01a".to_vec()));
+        assert_eq!(key(&by().optional(), &[]), Ok(absent.as_bytes().to_vec()));
+        assert_eq!(key(&by().optional(), &[("right", "a")]), Ok(b"\x012\x01a".to_vec()));
     }
 }

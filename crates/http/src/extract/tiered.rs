@@ -1,31 +1,13 @@
 //! [`Tiered`]: a key under one of several quotas.
 
-use std::fmt;
-
 use super::{Extract, Head, NoKey};
 use crate::key::Key;
 use crate::warning::Warnings;
 
 /// An extractor whose keys are under the quota that a function chooses: [`Extract::tier`].
-///
-/// ```
-/// use http::Request;
-/// use tollgate_http::keys::{Everyone, Extract, Head, Key};
-/// let by = Everyone.tier(|head| head.headers.contains_key("x-internal").then_some(1));
-/// let mut key = Key::new();
-/// assert!(by.extract(&Head::of(&Request::new(())), &mut key).is_ok());
-/// assert_eq!(key.tier(), None);
-/// ```
-#[derive(Clone, Copy)]
-pub struct Tiered<E, F> {
-    extractor: E,
-    of: F,
-}
-
-impl<E, F> Tiered<E, F> {
-    pub(super) fn new(extractor: E, of: F) -> Self {
-        Self { extractor, of }
-    }
+pub(super) struct Tiered<E, F> {
+    pub(super) extractor: E,
+    pub(super) of: F,
 }
 
 impl<E, F> Extract for Tiered<E, F>
@@ -44,18 +26,12 @@ where
     }
 }
 
-impl<E: fmt::Debug, F> fmt::Debug for Tiered<E, F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Tiered").field(&self.extractor).finish()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use http::Request;
 
     use super::*;
-    use crate::extract::{Bearer, Everyone, FromFn};
+    use crate::extract::{Bearer, Everyone, from_fn};
 
     fn tier(by: &impl Extract) -> Result<Option<usize>, NoKey> {
         let mut key = Key::new();
@@ -68,7 +44,7 @@ mod tests {
         assert_eq!(tier(&Everyone), Ok(Some(0)));
         assert_eq!(tier(&Bearer.tier(|_| Some(1))), Err(NoKey::Missing));
         let sets_and_fails = || {
-            FromFn::new(|_, key| {
+            from_fn(|_, key| {
                 key.set_tier(Some(7));
                 Err(NoKey::Missing)
             })

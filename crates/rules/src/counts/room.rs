@@ -7,7 +7,7 @@ use crate::counts::counter::RuleTotal;
 /// A bounded number of places, and a count of the requests that found no free place.
 #[derive(Debug)]
 pub(crate) struct Room {
-    pub(crate) max: usize,
+    max: usize,
     live: AtomicUsize,
     pub(crate) refused: RuleTotal,
 }

@@ -83,31 +83,6 @@ impl fmt::Display for Series {
     }
 }
 
-/// The number of series, and its maximum.
-///
-/// ```
-/// use tollgate_rules::{RuleCache, RuleSettings};
-/// let status = RuleCache::new(RuleSettings::default()).series();
-/// assert_eq!((status.live, status.max, status.refused), (0, 10_000, 0));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct SeriesStatus {
-    /// The series of all rules, without those called `other`.
-    pub live: usize,
-    /// The maximum: [`RuleSettings::max_series`](crate::RuleSettings::max_series).
-    pub max: usize,
-    /// The number of descriptors so far that were counted as `other`, because there was no room, or because their name
-    /// was too long.
-    pub refused: u64,
-}
-
-impl SeriesStatus {
-    pub(crate) fn of(room: &Room) -> Self {
-        Self { live: room.live(), max: room.max, refused: room.refused.get() }
-    }
-}
-
 /// The form of one level in the names of its rule's series.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LevelName {

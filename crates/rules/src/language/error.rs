@@ -1,13 +1,13 @@
 //! [`RuleError`]: the reason why a rule file was refused, with the place, the value that was found, and the values that
 //! would be accepted.
 
+mod texts;
+
 use std::fmt::{self, Write};
+use std::time::Duration;
 
 use tollgate::{BuildError, ChangeError, PolicyError};
 
-use crate::language::forward::ForwardError;
-use crate::language::manifest::Manifest;
-use crate::language::match_error::MatchError;
 use crate::language::position::Position;
 
 /// The reason why a rule file was refused, and the place.
@@ -57,6 +57,18 @@ impl std::error::Error for RuleError {}
 
 /// The problem of a rule file. If envoyproxy/ratelimit has a message for the same problem, the words here are the same,
 /// so that searches of logs still find them.
+///
+/// ```
+/// use tollgate_rules::{Problem, RuleCache, RuleText, RuleSettings};
+/// let text = "domain: shop\ndescriptors:\n  - {key: path, regex: '/users/(.*'}\n";
+/// let cache = RuleCache::new(RuleSettings::default());
+/// let errors = cache.load(&[RuleText::new("shop.yaml", text)]).unwrap_err();
+/// assert!(matches!(errors[0].problem, Problem::BadExpression { .. }));
+/// assert_eq!(
+///     errors[0].to_string(),
+///     "shop.yaml:3:24: regex '/users/(.*' cannot be used: unclosed group (at character 8)"
+/// );
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Problem {
@@ -117,7 +129,12 @@ pub enum Problem {
         accepted: &'static [&'static str],
     },
     /// An object of Kubernetes in place of a rule file.
-    Manifest(Manifest),
+    Manifest {
+        /// Its kind, such as `ConfigMap`.
+        kind: String,
+        /// The first of the files that it holds.
+        file: Option<String>,
+    },
     /// A map in place of a list, because no space follows the dash of an entry.
     DashWithoutBlank {
         /// The key, with its dash.
@@ -183,15 +200,61 @@ pub enum Problem {
         /// Its name.
         name: String,
     },
-    /// A descriptor's value cannot be used for matching.
-    Match {
-        /// The reason.
-        error: MatchError,
+    /// A network under `value`. Values are compared as texts, and no address is equal to the text of a network.
+    LooksLikeRange {
+        /// The value.
+        value: String,
     },
-    /// A descriptor of `forward_auth` cannot be used.
-    Forward {
-        /// The reason.
-        error: ForwardError,
+    /// An entry that never matches, because an earlier entry matches all values that it would match. Its file is loaded
+    /// all the same: see [`RuleSet::hidden`](crate::RuleSet::hidden).
+    Hidden {
+        /// The entry: key and value, as in a rule's path.
+        entry: String,
+        /// The entry that hides it.
+        by: String,
+        /// The position of the entry that hides it, with the file if that is another file.
+        at: String,
+    },
+    /// A text that is not a regular expression, or is one that is not supported here.
+    BadExpression {
+        /// The text.
+        found: String,
+        /// The error in it.
+        reason: String,
+        /// The place of the error in the text, in characters from 1, if it has one.
+        character: Option<usize>,
+    },
+    /// More regular expressions than rules may have.
+    TooManyExpressions {
+        /// The maximum number, in all files together.
+        most: usize,
+    },
+    /// A text in `forward_auth` that names no part of a request.
+    UnknownPart {
+        /// The text.
+        found: String,
+        /// The word that its first word may stand for.
+        meant: Option<&'static str>,
+    },
+    /// A text in `forward_auth` in place of a header's name.
+    BadHeader {
+        /// The text.
+        found: String,
+    },
+    /// The descriptors of `forward_auth` could be larger than a request may be.
+    ForwardTooLarge {
+        /// The largest number that the descriptors could have.
+        found: usize,
+        /// The largest number that a request may have.
+        most: usize,
+        /// The word for the things that are counted.
+        of: &'static str,
+    },
+    /// A descriptor of `forward_auth` whose keys no rule of the domain has in this order. Its file is loaded all the
+    /// same: see [`RuleSet::hidden`](crate::RuleSet::hidden).
+    ForwardInVain {
+        /// The keys, with commas between them.
+        keys: String,
     },
     /// `share_threshold` in a descriptor that does not match several values.
     ShareWithoutWildcard,
@@ -234,154 +297,19 @@ pub enum Problem {
         /// The domain.
         domain: String,
     },
+    /// A limit or a pool whose rate is too high to be counted exactly. Its file is loaded all the same, with the
+    /// highest rate that can be counted, which is stricter: see [`RuleSet::lowered`](crate::RuleSet::lowered).
+    Lowered {
+        /// The requests in one window, as the file says.
+        asked: u32,
+        /// The requests in one window, as they are counted.
+        counted: u32,
+        /// The window.
+        window: Duration,
+    },
 }
 
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreadable { .. }
-            | Self::NoFiles
-            | Self::TooLarge { .. }
-            | Self::NotUtf8
-            | Self::Syntax { .. }
-            | Self::TooDeep { .. }
-            | Self::TooManyNodes { .. }
-            | Self::BadAlias
-            | Self::SecondDocument
-            | Self::KeyNotText => self.describe_text(f),
-            Self::Policy { .. }
-            | Self::Table { .. }
-            | Self::Change { .. }
-            | Self::TooMuchMemory { .. }
-            | Self::Elsewhere { .. }
-            | Self::NoPool { .. }
-            | Self::Manifest(_) => self.describe_limit(f),
-            _ => self.describe_rule(f),
-        }
-    }
-}
-
-impl Problem {
-    /// Messages for problems of the text itself.
-    fn describe_text(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreadable { reason } => write!(f, "cannot be read: {reason}"),
-            Self::NoFiles => f.write_str(
-                "holds no rules; put a file there whose name ends in .yaml or .yml, or allow it to be empty \
-                 (--allow-empty)",
-            ),
-            Self::TooLarge { most } => {
-                write!(f, "is larger than {most} bytes; divide it into several domains")
-            }
-            Self::NotUtf8 => f.write_str("holds bytes that are no UTF-8; save it as UTF-8"),
-            Self::Syntax { reason } => write!(f, "error loading config file: {reason}"),
-            Self::TooDeep { most } => {
-                write!(f, "is nested too deeply; at most {most} lists and maps in each other")
-            }
-            Self::TooManyNodes { most } => write!(
-                f,
-                "holds too many values, aliases counted each time; at most {most}, in several files"
-            ),
-            Self::BadAlias => f.write_str("an alias stands before the end of what it names"),
-            Self::SecondDocument => {
-                f.write_str("a second document begins here; write one domain per file")
-            }
-            _ => f.write_str("config error, key is not of type string: a list or a map"),
-        }
-    }
-
-    /// Messages for problems of a rule's numbers.
-    fn describe_limit(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Policy { error } => write!(f, "{error}"),
-            Self::Table { policy, error } => write!(f, "no table can hold {policy}: {error}"),
-            Self::Change { policy, error } => {
-                write!(f, "the limit in force cannot be changed to {policy}: {error}")
-            }
-            Self::TooMuchMemory { bytes, most, fitting } => too_much(f, *bytes, *most, *fitting),
-            Self::Elsewhere { reason } => f.write_str(reason),
-            Self::NoPool { domain } => write!(
-                f,
-                "mode: elastic borrows from the pool of its domain, and '{domain}' has none; write pool: \
-                 {{unit: second, requests_per_unit: 100}} beside domain:"
-            ),
-            Self::Manifest(manifest) => write!(f, "{manifest}"),
-            _ => Ok(()),
-        }
-    }
-
-    /// Messages for problems of the rules' meaning.
-    fn describe_rule(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Kind { key, accepted, found } => {
-                write!(f, "{key} is {found}; it must be {accepted}")
-            }
-            Self::NotAMap { found } => write!(
-                f,
-                "config error, yaml file contains list of type other than map: {found}; begin each \
-                 entry with a key, as in - key: user"
-            ),
-            Self::UnknownKey { key, accepted } => {
-                write!(f, "config error, unknown key '{key}'; ")?;
-                let known = crate::language::meant::elsewhere(key, accepted);
-                if let Some(meant) = known.or_else(|| crate::language::meant::meant(key, accepted)) {
-                    write!(f, "did you mean '{meant}'? ")?;
-                }
-                write!(f, "use one of {}", accepted.join(", "))
-            }
-            Self::DashWithoutBlank { key } => write!(
-                f,
-                "config error, unknown key '{key}'; did you mean '- {}'? An entry of a list begins with a dash and a blank",
-                key.trim_start_matches('-')
-            ),
-            Self::DuplicateKey { key, first } => {
-                write!(f, "key '{key}' is here twice, first at {first}; leave one out")
-            }
-            Self::Value { key, found, accepted } => {
-                write!(f, "error checking config: {key} {found} is not understood; use {accepted}")
-            }
-            Self::Missing { key } => write!(f, "{key} is missing"),
-            Self::Together { key, with } => {
-                write!(f, "{key} and {with} exclude each other; leave one out")
-            }
-            Self::EmptyDomain => {
-                f.write_str("config file cannot have empty domain; write domain: and a name")
-            }
-            Self::DuplicateDomain { domain, first } => write!(
-                f,
-                "duplicate domain '{domain}' in config file, first in {first}; write all of it in one \
-                 file, or allow domains to be merged"
-            ),
-            Self::EmptyKey => f.write_str("descriptor has empty key; write key: and a name"),
-            Self::DuplicateDescriptor { path, first } => write!(
-                f,
-                "duplicate descriptor composite key '{path}', first at {first}; leave one out"
-            ),
-            Self::BadUnit { unit } => write!(
-                f,
-                "invalid rate limit unit '{unit}'; use second, minute, hour, day, week, month or \
-                 year, or leave unit out and write window: 30s"
-            ),
-            Self::UnlimitedUnit => {
-                f.write_str("should not specify rate limit unit when unlimited; leave one out")
-            }
-            Self::EmptyReplaces => {
-                f.write_str("should not have an empty replaces entry; write - name: and a rule's name")
-            }
-            Self::ReplacesItself { name } => write!(
-                f,
-                "replaces should not contain name of same descriptor: '{name}' would never count"
-            ),
-            Self::ShareWithoutWildcard => f.write_str(
-                "share_threshold shares one limit between all values that a *, a cidr or a regex matches; \
-                 here is none of them",
-            ),
-            Self::Match { error } => write!(f, "{error}"),
-            Self::Forward { error } => write!(f, "{error}"),
-            _ => Ok(()),
-        }
-    }
-}
+impl std::error::Error for Problem {}
 
 /// A problem and its position, before the name of the file is known.
 #[derive(Debug)]
@@ -393,27 +321,5 @@ pub(crate) struct LocatedProblem {
 impl LocatedProblem {
     pub(crate) fn in_file(self, file: &str) -> RuleError {
         RuleError { file: file.to_owned(), at: Some(self.at), problem: self.problem }
-    }
-}
-
-/// Says that the tables need more bytes than are allowed. `fitting` is a capacity with which they would fit if all
-/// rules without a capacity had it.
-fn too_much(
-    f: &mut fmt::Formatter<'_>,
-    bytes: u64,
-    most: u64,
-    fitting: Option<usize>,
-) -> fmt::Result {
-    write!(
-        f,
-        "with this rule the tables need {bytes} bytes and {most} are allowed (--table-bytes of serve and check); "
-    )?;
-    match fitting {
-        None => f.write_str(
-            "there are too many rules, or some have too large a capacity: lower it, or raise the allowance",
-        ),
-        Some(most) => {
-            write!(f, "all fit with --capacity {most} at most, or in shares without it")
-        }
     }
 }

@@ -3,7 +3,7 @@
 use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 use regex_syntax::hir::{Hir, Look};
 
-use crate::language::match_error::MatchError;
+use crate::language::error::Problem;
 use crate::language::value::ValueMatch;
 
 /// The most bytes of one compiled expression.
@@ -54,21 +54,18 @@ pub(crate) struct Expressions {
 
 impl Expressions {
     /// Compiles the value of a descriptor, if it is a regular expression.
-    pub(crate) fn of(
-        &mut self,
-        value: Option<&ValueMatch>,
-    ) -> Result<Option<Expression>, MatchError> {
+    pub(crate) fn of(&mut self, value: Option<&ValueMatch>) -> Result<Option<Expression>, Problem> {
         let Some(ValueMatch::Expression(text)) = value else { return Ok(None) };
         self.compiled += 1;
         if self.compiled > MAX_EXPRESSIONS {
-            return Err(MatchError::TooManyExpressions { most: MAX_EXPRESSIONS });
+            return Err(Problem::TooManyExpressions { most: MAX_EXPRESSIONS });
         }
         Expression::of(text).map(Some)
     }
 }
 
 impl Expression {
-    fn of(text: &str) -> Result<Self, MatchError> {
+    fn of(text: &str) -> Result<Self, Problem> {
         let parsed = regex_syntax::parse(text).map_err(|error| refused(text, &error))?;
         let no_place = |reason: &str| bad(text, reason, None);
         if parsed.properties().minimum_len().is_none() {
@@ -105,7 +102,7 @@ fn whole(parsed: Hir) -> String {
     Hir::concat([Hir::look(Look::Start), parsed, Hir::look(Look::End)].into()).to_string()
 }
 
-fn refused(text: &str, error: &regex_syntax::Error) -> MatchError {
+fn refused(text: &str, error: &regex_syntax::Error) -> Problem {
     let (reason, offset) = match error {
         regex_syntax::Error::Parse(error) => (error.kind().to_string(), error.span().start.offset),
         regex_syntax::Error::Translate(error) => {
@@ -116,8 +113,8 @@ fn refused(text: &str, error: &regex_syntax::Error) -> MatchError {
     bad(text, &reason, text.get(..offset).map(|before| before.chars().count() + 1))
 }
 
-fn bad(text: &str, reason: &str, character: Option<usize>) -> MatchError {
-    MatchError::Expression { found: text.to_owned(), reason: reason.to_owned(), character }
+fn bad(text: &str, reason: &str, character: Option<usize>) -> Problem {
+    Problem::BadExpression { found: text.to_owned(), reason: reason.to_owned(), character }
 }
 
 #[cfg(test)]

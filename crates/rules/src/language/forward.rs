@@ -1,8 +1,8 @@
 //! [`Forward`]: how to make a descriptor of a request that a proxy forwards for a decision.
 
 use std::fmt;
-use std::str::FromStr;
 
+use crate::language::error::Problem;
 use crate::language::meant::meant;
 use crate::language::position::Position;
 
@@ -28,27 +28,23 @@ pub struct Forward {
     pub(crate) entries: Vec<ForwardEntry>,
 }
 
-/// A key of a descriptor, and the source of its value.
+/// A key of a descriptor, and the part of a request that becomes its value.
 ///
 /// ```
-/// use tollgate_rules::{ForwardPart, ForwardSource};
-/// let source: ForwardSource = "path of x-original-url else /".parse()?;
-/// assert_eq!(source.part, ForwardPart::Path("x-original-url".into()));
-/// assert_eq!(source.otherwise.as_deref(), Some("/"));
-/// # Ok::<(), tollgate_rules::ForwardError>(())
+/// use tollgate_rules::{ForwardPart, RuleCache, RuleText, RuleSettings};
+/// let text = "{domain: shop, forward_auth: [{path: path of x-original-url else /}]}";
+/// let loaded = RuleCache::new(RuleSettings::default()).load(&[RuleText::new("shop.yaml", text)]);
+/// let rules = loaded.map_err(|errors| errors[0].clone())?;
+/// let entry = &rules.forwards("shop").unwrap_or_default()[0].entries()[0];
+/// assert_eq!(entry.part, ForwardPart::Path("x-original-url".into()));
+/// assert_eq!(entry.otherwise.as_deref(), Some("/"));
+/// # Ok::<(), tollgate_rules::RuleError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForwardEntry {
     /// The key.
     pub key: Box<str>,
-    /// The source of its value.
-    pub source: ForwardSource,
-}
-
-/// The source of a value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ForwardSource {
-    /// The part of the request.
+    /// The part of the request that becomes its value.
     pub part: ForwardPart,
     /// The value for a request that lacks the part. If it is `None`, no descriptor is made of such a request.
     pub otherwise: Option<Box<str>>,
@@ -81,8 +77,6 @@ const PARTS: [PartWord; 4] = [
     ("path", ForwardPart::Path, "x-forwarded-uri"),
 ];
 
-const WORDS: [&str; 6] = ["address", "method", "host", "path", "header", "text"];
-
 impl Forward {
     /// The maximum length of a value in bytes; a longer value is cut off. A load is refused if the descriptors of
     /// `forward_auth` could exceed the size that [`RuleSettings`](crate::RuleSettings) allow for a request. So no
@@ -96,20 +90,19 @@ impl Forward {
     }
 }
 
-impl FromStr for ForwardSource {
-    type Err = ForwardError;
-
-    fn from_str(text: &str) -> Result<Self, ForwardError> {
+impl ForwardEntry {
+    /// The entry with this key, whose value is what the text describes, such as `path of x-original-url else /`.
+    pub(crate) fn parse(key: &str, text: &str) -> Result<Self, Problem> {
         let text = text.trim();
         if let Some(constant) = text.strip_prefix("text ") {
             let part = ForwardPart::Text(constant.trim_start().into());
-            return Ok(Self { part, otherwise: None });
+            return Ok(Self { key: key.into(), part, otherwise: None });
         }
         let (part, otherwise) = match text.split_once(" else ") {
             Some((part, otherwise)) => (part, Some(otherwise.trim_start().into())),
             None => (text, None),
         };
-        let unknown = || ForwardError::Unknown { found: text.to_owned() };
+        let unknown = || Problem::UnknownPart { found: text.to_owned(), meant: word_meant(text) };
         let words: Vec<&str> = part.split_whitespace().collect();
         let part = match words[..] {
             ["header", name] => ForwardPart::Header(header(name)?),
@@ -124,16 +117,24 @@ impl FromStr for ForwardSource {
             }
             [] => return Err(unknown()),
         };
-        Ok(Self { part, otherwise })
+        Ok(Self { key: key.into(), part, otherwise })
     }
 }
 
+/// The word that the first word of a part that cannot be read may stand for, if another one is close to it.
+fn word_meant(text: &str) -> Option<&'static str> {
+    let word = text.split_whitespace().next().unwrap_or_default();
+    let words: Vec<_> =
+        PARTS.map(|(known, _, _)| known).into_iter().chain(["header", "text"]).collect();
+    meant(word, &words).filter(|meant| *meant != word)
+}
+
 /// A header's name (a token of RFC 9110), in lower case.
-fn header(name: &str) -> Result<Box<str>, ForwardError> {
+fn header(name: &str) -> Result<Box<str>, Problem> {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     // No request has a header with a longer name.
     if name.len() > 256 || !name.bytes().all(is_token) {
-        return Err(ForwardError::Header { found: name.to_owned() });
+        return Err(Problem::BadHeader { found: name.to_owned() });
     }
     Ok(name.to_ascii_lowercase().into())
 }
@@ -141,17 +142,19 @@ fn header(name: &str) -> Result<Box<str>, ForwardError> {
 impl fmt::Display for Forward {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: forward_auth {{", self.domain.escape_debug())?;
-        for (n, ForwardEntry { key, source }) in self.entries.iter().enumerate() {
+        for (n, entry) in self.entries.iter().enumerate() {
             let comma = if n == 0 { "" } else { ", " };
-            write!(f, "{comma}{}: {source}", key.escape_debug())?;
+            write!(f, "{comma}{entry}")?;
         }
         f.write_str("}")
     }
 }
 
-/// Prints a text that parses to the same source, unless it contains control characters.
-impl fmt::Display for ForwardSource {
+/// Prints the entry as a rule file could have it, with the name of the header. Control characters and quotation marks
+/// are escaped.
+impl fmt::Display for ForwardEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.key.escape_debug())?;
         match &self.part {
             ForwardPart::Address(header) => write!(f, "address of {header}")?,
             ForwardPart::Host(header) => write!(f, "host of {header}")?,
@@ -163,75 +166,3 @@ impl fmt::Display for ForwardSource {
         otherwise.map_or(Ok(()), |otherwise| write!(f, " else {}", otherwise.escape_debug()))
     }
 }
-
-/// The reason why a `forward_auth` is refused.
-///
-/// ```
-/// use tollgate_rules::ForwardSource;
-/// let error = "pth".parse::<ForwardSource>().unwrap_err().to_string();
-/// assert!(error.starts_with("'pth' is no part of a request; did you mean 'path'? use address, method, host or path"));
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ForwardError {
-    /// A text that names no part of a request.
-    Unknown {
-        /// The text.
-        found: String,
-    },
-    /// A text in place of a header's name.
-    Header {
-        /// The text.
-        found: String,
-    },
-    /// The descriptors could be larger than a request may be.
-    TooLarge {
-        /// The largest number that the descriptors could have.
-        found: usize,
-        /// The largest number that a request may have.
-        most: usize,
-        /// The word for the things that are counted.
-        of: &'static str,
-    },
-    /// A descriptor whose keys no rule of the domain has in this order.
-    InVain {
-        /// The keys, with commas between them.
-        keys: String,
-    },
-}
-
-impl fmt::Display for ForwardError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown { found } => {
-                write!(f, "'{}' is no part of a request; ", found.escape_debug())?;
-                let word = found.split_whitespace().next().unwrap_or_default();
-                if let Some(meant) = meant(word, &WORDS).filter(|meant| *meant != word) {
-                    write!(f, "did you mean '{meant}'? ")?;
-                }
-                f.write_str(
-                    "use address, method, host or path, alone or with a header as in path of x-original-url; \
-                     header x-user; or text web; behind all but the last a value for its absence may follow, as in \
-                     header x-user else anonymous",
-                )
-            }
-            Self::Header { found } => write!(
-                f,
-                "'{}' is no name of a header; use letters, digits and dashes, as in x-user",
-                found.escape_debug()
-            ),
-            Self::TooLarge { found, most, of } => write!(
-                f,
-                "a forwarded request could have {found} {of}, of at most {most}; leave some out of forward_auth"
-            ),
-            Self::InVain { keys } => write!(
-                f,
-                "forward_auth makes a descriptor of {}, and no rule of the domain has these keys in this order, so it \
-                 limits nothing; write a descriptor with them, or leave it out",
-                keys.escape_debug()
-            ),
-        }
-    }
-}
-
-impl std::error::Error for ForwardError {}

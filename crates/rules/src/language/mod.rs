@@ -9,8 +9,6 @@ pub(crate) mod file;
 pub(crate) mod forward;
 pub(crate) mod identifier;
 pub(crate) mod lowered;
-pub(crate) mod manifest;
-pub(crate) mod match_error;
 pub(crate) mod meant;
 pub(crate) mod on_full;
 pub(crate) mod pace;

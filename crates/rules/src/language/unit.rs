@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use tollgate::Quota;
 
+use crate::language::error::Problem;
+
 /// A unit of time in `unit:` and in a limit that comes with a request. A month is 30 days and a year 365, as in
 /// envoyproxy/ratelimit.
 ///
@@ -93,45 +95,26 @@ impl fmt::Display for Unit {
 }
 
 /// Parses the name of a unit, in upper or lower case. Other names that a [policy](tollgate::Policy) accepts for a
-/// period of the same length are accepted as well: `min`, `hours`.
-impl std::str::FromStr for Unit {
-    type Err = UnknownUnit;
-
-    fn from_str(text: &str) -> Result<Self, UnknownUnit> {
-        let is_named = |unit: &Self| unit.to_string().eq_ignore_ascii_case(text);
-        let named = Self::ALL.into_iter().find(is_named);
-        let unit = named.or_else(|| {
-            let of_one = format!("1/{text}").parse::<Quota>().ok()?;
-            Self::of_length(of_one.period()).filter(|_| of_one.max_burst() == 1)
-        });
-        unit.ok_or_else(|| UnknownUnit(text.to_owned()))
-    }
-}
-
-/// The text is not the name of a [`Unit`].
+/// period of the same length are accepted as well: `min`, `hours`. The error is [`Problem::BadUnit`].
 ///
 /// ```
 /// use tollgate_rules::Unit;
 /// let error = "fortnight".parse::<Unit>().unwrap_err();
 /// assert!(error.to_string().starts_with("invalid rate limit unit 'fortnight'; use second, minute"));
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownUnit(String);
+impl std::str::FromStr for Unit {
+    type Err = Problem;
 
-impl fmt::Display for UnknownUnit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = Self::names();
-        write!(f, "invalid rate limit unit '{}'; use {names}", self.0)
+    fn from_str(text: &str) -> Result<Self, Problem> {
+        let is_named = |unit: &Self| unit.to_string().eq_ignore_ascii_case(text);
+        let named = Self::ALL.into_iter().find(is_named);
+        let unit = named.or_else(|| {
+            let of_one = format!("1/{text}").parse::<Quota>().ok()?;
+            Self::of_length(of_one.period()).filter(|_| of_one.max_burst() == 1)
+        });
+        unit.ok_or_else(|| Problem::BadUnit { unit: text.escape_debug().to_string() })
     }
 }
-
-impl UnknownUnit {
-    fn names() -> String {
-        Unit::ALL.map(|unit| unit.to_string()).join(", ")
-    }
-}
-
-impl std::error::Error for UnknownUnit {}
 
 #[cfg(test)]
 mod tests {
@@ -147,7 +130,8 @@ mod tests {
     fn a_text_that_names_no_unit_is_refused_with_the_names_of_all() {
         let error = "fortnight".parse::<Unit>().expect_err("no unit");
         let expected = "invalid rate limit unit 'fortnight'; \
-                        use second, minute, hour, day, week, month, year";
+                        use second, minute, hour, day, week, month or year, \
+                        or leave unit out and write window: 30s";
         assert_eq!(error.to_string(), expected);
     }
 }

@@ -10,7 +10,6 @@ use crate::counts::counter::RuleTotal;
 use crate::counts::full::{FullReport, NoCell, NoPlaceTally};
 use crate::counts::room::Room;
 use crate::counts::rule_counts::{Counters, RuleCounts};
-use crate::counts::series::SeriesStatus;
 use crate::counts::worst::WorstClient;
 use crate::language::error::RuleError;
 use crate::language::source::RuleText;
@@ -348,10 +347,28 @@ impl RuleCache {
         self.no_place.read()
     }
 
-    /// The number of [series](crate::Series) that the rules have, and the maximum number.
+    /// The number of [series](crate::Series) that the rules have, without those called `other`. The maximum is
+    /// [`RuleSettings::max_series`].
+    ///
+    /// ```
+    /// use tollgate_rules::{RuleCache, RuleSettings};
+    /// assert_eq!(RuleCache::new(RuleSettings::default()).live_series(), 0);
+    /// ```
     #[must_use]
-    pub fn series(&self) -> SeriesStatus {
-        SeriesStatus::of(&self.series)
+    pub fn live_series(&self) -> usize {
+        self.series.live()
+    }
+
+    /// The number of descriptors so far that were counted in the series `other`, because there was no room for a
+    /// [series](crate::Series) of their own, or because its name would have been too long.
+    ///
+    /// ```
+    /// use tollgate_rules::{RuleCache, RuleSettings};
+    /// assert_eq!(RuleCache::new(RuleSettings::default()).refused_series(), 0);
+    /// ```
+    #[must_use]
+    pub fn refused_series(&self) -> u64 {
+        self.series.refused.get()
     }
 
     /// The ten clients of a rule with the most denied hits in the last 7.5 to 15 minutes, the worst first. Under a rule

@@ -40,7 +40,9 @@ use crate::language::on_full::OnFull;
 use crate::set::loss::Loss;
 use crate::set::rule::RuleTable;
 
-/// A change that a load has made to a limit.
+/// A change that a load has made to a limit: see [`RuleSet::changes`](crate::RuleSet::changes). A limit that is gone,
+/// and whose counts a load has dropped, is described in the same way: see
+/// [`RuleSet::forgotten`](crate::RuleSet::forgotten).
 ///
 /// ```
 /// use tollgate_rules::{RuleCache, RuleText, RuleSettings};
@@ -86,6 +88,12 @@ impl LimitChange {
         }
     }
 
+    /// The loss of the counts of a limit that is gone.
+    pub(crate) fn of_forgotten(domain: Box<str>, path: Box<str>, policy: Policy) -> Self {
+        let lost = Some(Loss::Forgotten);
+        Self { domain, path, before: policy, now: policy, lost, resumes: false }
+    }
+
     /// The domain of the rule.
     #[must_use]
     pub fn domain(&self) -> &str {
@@ -99,7 +107,7 @@ impl LimitChange {
     }
 
     /// The limit before the load, and the limit now. They are equal if only properties of the table have changed, such
-    /// as its size.
+    /// as its size. For a limit that is gone ([`Loss::Forgotten`]), both are the limit that it was.
     #[must_use]
     pub fn policies(&self) -> [Policy; 2] {
         [self.before, self.now]
@@ -112,7 +120,7 @@ impl LimitChange {
     }
 
     /// The reason why the limit did not keep its previous table. The limit then started empty, or took a lingering
-    /// table from when it last had this form.
+    /// table from when it last had this form. After [`Loss::Forgotten`] it is gone.
     #[must_use]
     pub fn loss(&self) -> Option<Loss> {
         self.lost
@@ -130,6 +138,9 @@ impl fmt::Display for LimitChange {
         }
         match lost {
             None => f.write_str("; what was spent stays spent"),
+            Some(loss @ Loss::Forgotten) => {
+                write!(f, " is gone, and what was spent under it is forgotten: {loss}")
+            }
             // Perhaps the store still has the counts from when the limit last had this form.
             Some(loss @ Loss::Log) => {
                 write!(f, " and counts alone, with what it held if it was so before: {loss}")

@@ -182,7 +182,7 @@ impl Compiler<'_> {
             let origin = step.origin(place.file, descriptor.value_at);
             let outer = place.enter(&descriptor, step);
             self.claim(&descriptor, place)?;
-            let refused = |error| place.error(descriptor.value_at, Problem::Match { error });
+            let refused = |problem| place.error(descriptor.value_at, problem);
             let expression = self.expressions.of(descriptor.value.as_ref()).map_err(refused)?;
             let mut node = Node { origin, ..Node::default() };
             if let Some(spec) = descriptor.rule {

@@ -2,7 +2,7 @@
 
 use crate::language::error::{Problem, RuleError};
 use crate::language::file::ForwardText;
-use crate::language::forward::{Forward, ForwardEntry, ForwardError, ForwardPart};
+use crate::language::forward::{Forward, ForwardEntry, ForwardPart};
 use crate::set::rule_set::RuleSet;
 use crate::set::settings::RuleSettings;
 
@@ -26,7 +26,7 @@ pub(crate) fn add(
             (bytes, settings.max_key_bytes, "bytes of keys and values"),
         ] {
             if found > most {
-                return Err(refused(&forward, ForwardError::TooLarge { found, most, of }));
+                return Err(refused(&forward, Problem::ForwardTooLarge { found, most, of }));
             }
         }
         all.push(forward);
@@ -36,9 +36,9 @@ pub(crate) fn add(
 
 /// The most bytes of a key and its value.
 fn max_bytes(entry: &ForwardEntry) -> usize {
-    let value = match &entry.source.part {
+    let value = match &entry.part {
         ForwardPart::Text(text) => text.len(),
-        _ => Forward::MAX_VALUE_BYTES.max(entry.source.otherwise.as_deref().map_or(0, str::len)),
+        _ => Forward::MAX_VALUE_BYTES.max(entry.otherwise.as_deref().map_or(0, str::len)),
     };
     entry.key.len() + value
 }
@@ -51,12 +51,11 @@ pub(crate) fn in_vain(set: &RuleSet) -> Vec<RuleError> {
     };
     let told = set.all_forwards().filter(in_vain).map(|forward| {
         let keys: Vec<&str> = forward.entries.iter().map(|entry| &*entry.key).collect();
-        refused(forward, ForwardError::InVain { keys: keys.join(", ") })
+        refused(forward, Problem::ForwardInVain { keys: keys.join(", ") })
     });
     told.collect()
 }
 
-fn refused(forward: &Forward, error: ForwardError) -> RuleError {
-    let (file, at) = (forward.file.to_string(), Some(forward.at));
-    RuleError { file, at, problem: Problem::Forward { error } }
+fn refused(forward: &Forward, problem: Problem) -> RuleError {
+    RuleError { file: forward.file.to_string(), at: Some(forward.at), problem }
 }

@@ -5,7 +5,6 @@
 //! envoyproxy/ratelimit, so they are loaded with a warning; `tollgate check` refuses them.
 
 use crate::language::error::{Problem, RuleError};
-use crate::language::match_error::MatchError;
 use crate::set::tree::{Level, Node, OfKey, OfPattern};
 
 /// The maximum number of pairs of entries that are compared in one load, which takes some 10 ms. Pairs beyond this
@@ -79,7 +78,7 @@ impl Search {
         let is_here = own.file == by.file;
         let at = if is_here { by.at.to_string() } else { format!("{}:{}", by.file, by.at) };
         let [entry, by] = [own, by].map(|origin| origin.name.escape_debug().to_string());
-        let problem = Problem::Match { error: MatchError::Hidden { entry, by, at } };
+        let problem = Problem::Hidden { entry, by, at };
         self.found.push(RuleError { file: own.file.to_string(), at: Some(own.at), problem });
     }
 }

@@ -22,8 +22,7 @@ use ahash::RandomState;
 use tollgate::Timestamp;
 
 use crate::language::rule_id::{PathStep, RuleId};
-use crate::set::carry::CarriedTable;
-use crate::set::forgotten::Forgotten;
+use crate::set::carry::{CarriedTable, LimitChange};
 use crate::set::rule::{RuleLimit, RuleTable};
 use crate::set::rule_set::RuleSet;
 use crate::set::settings::RuleSettings;
@@ -94,7 +93,7 @@ impl Lingering {
         after: &RuleSet,
         now: Timestamp,
         settings: &RuleSettings,
-    ) -> Vec<Forgotten> {
+    ) -> Vec<LimitChange> {
         let in_use: HashSet<*const RuleTable> =
             after.tables.values().flatten().map(address).collect();
         self.retain(|one| !in_use.contains(&address(&one.kept)));
@@ -136,7 +135,7 @@ impl Lingering {
     }
 
     /// Forgets the tables that have lingered longest, until the rest takes at most `most` bytes.
-    fn make_room(&mut self, most: u64) -> Vec<Forgotten> {
+    fn make_room(&mut self, most: u64) -> Vec<LimitChange> {
         if self.bytes <= most {
             return Vec::new();
         }
@@ -156,7 +155,7 @@ impl Lingering {
         {
             if one.number <= last {
                 let (domain, path) = (id.domain.clone(), one.path.clone());
-                let forgotten_one = Forgotten { domain, path, policy: one.kept.policy };
+                let forgotten_one = LimitChange::of_forgotten(domain, path, one.kept.policy);
                 forgotten.push((one.number, forgotten_one));
             }
         }

@@ -1,11 +1,12 @@
-//! [`Loss`]: the reason why a limit that a load has changed did not keep its counts.
+//! [`Loss`]: the reason why a limit that a load has changed, or that is gone, did not keep its counts.
 
 use std::fmt;
 use std::time::Duration;
 
 use tollgate::{Algorithm, ChangeError, Policy};
 
-/// The reason why a changed limit did not keep its counts. Except after [`Loss::Log`], it starts with nothing spent.
+/// The reason why a limit that has changed, or that is gone, did not keep its counts. Except after [`Loss::Log`], it
+/// starts with nothing spent.
 ///
 /// ```
 /// let loss = tollgate_rules::Loss::Capacity { before: 100, now: 200 };
@@ -42,6 +43,9 @@ pub enum Loss {
     Log,
     /// The pool of a domain was replaced, because its quota has changed.
     Pool,
+    /// The rule of the limit is gone, and its counts were dropped before the time to keep them was over, because the
+    /// tables of rules in force needed the memory. If the rule comes back, it starts with nothing spent.
+    Forgotten,
 }
 
 impl Loss {
@@ -80,6 +84,7 @@ impl fmt::Display for Loss {
             Self::Pool => f.write_str(
                 "what it has lent is not known in units of another quota; it lends nothing until the next report",
             ),
+            Self::Forgotten => f.write_str("the tables of the rules in force leave no room for it"),
             Self::Log => f.write_str("a sliding log is kept apart from other limits, and what was spent under one is not counted by the other"),
         }
     }

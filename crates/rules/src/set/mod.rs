@@ -8,7 +8,6 @@ pub(crate) mod before;
 pub(crate) mod carry;
 pub(crate) mod compile;
 pub(crate) mod debt;
-pub(crate) mod forgotten;
 pub(crate) mod forwards;
 pub(crate) mod hidden;
 pub(crate) mod linger;

@@ -11,11 +11,9 @@ use crate::language::error::RuleError;
 use crate::language::file::Usage;
 use crate::language::forward::Forward;
 use crate::language::identifier::{AddressBits, Identifier};
-use crate::language::lowered::Lowered;
 use crate::language::rule_id::RuleId;
 use crate::language::source::RuleText;
 use crate::set::carry::{CarriedTable, LimitChange};
-use crate::set::forgotten::Forgotten;
 use crate::set::narrowed::Narrowed;
 use crate::set::pool::DomainPool;
 use crate::set::rule::Rule;
@@ -51,9 +49,9 @@ pub struct RuleSet {
     pub(crate) kept_domains: Vec<Box<str>>,
     pub(crate) dropped_domains: Vec<Box<str>>,
     pub(crate) lingering: usize,
-    pub(crate) forgotten: Vec<Forgotten>,
+    pub(crate) forgotten: Vec<LimitChange>,
     pub(crate) hidden: Vec<RuleError>,
-    pub(crate) lowered: Vec<Lowered>,
+    pub(crate) lowered: Vec<RuleError>,
     pub(crate) narrowed: Option<Narrowed>,
 }
 
@@ -164,15 +162,32 @@ impl RuleSet {
     }
 
     /// Limits that are gone, and whose counts this load dropped before the time to keep them was over, because memory
-    /// was short. They are in the order in which their rules went.
+    /// was short ([`Loss::Forgotten`](crate::Loss::Forgotten)). They are in the order in which their rules went.
+    ///
+    /// ```
+    /// use tollgate_rules::{RuleCache, RuleText, RuleSettings};
+    /// let settings = RuleSettings { max_table_bytes: 2_000, allow_empty: true, ..RuleSettings::default() };
+    /// let cache = RuleCache::new(settings);
+    /// let text = "domain: shop\ndescriptors:\n  - key: user\n    capacity: 50\n    \
+    ///             rate_limit: {unit: hour, requests_per_unit: 5}\n";
+    /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
+    /// let other = text.replace("user", "path").replace("50", "60");
+    /// let rules = cache.load(&[RuleText::new("shop.yaml", other)]).map_err(|errors| errors[0].clone())?;
+    /// assert_eq!(
+    ///     rules.forgotten()[0].to_string(),
+    ///     "shop.user: fixed-window 5/h is gone, and what was spent under it is forgotten: the tables of the \
+    ///      rules in force leave no room for it"
+    /// );
+    /// # Ok::<(), tollgate_rules::RuleError>(())
+    /// ```
     #[must_use]
-    pub fn forgotten(&self) -> &[Forgotten] {
+    pub fn forgotten(&self) -> &[LimitChange] {
         &self.forgotten
     }
 
     /// Entries that can never match, because an earlier entry matches all values that they would match
-    /// ([`MatchError::Hidden`](crate::MatchError::Hidden)), and descriptors of `forward_auth` that no rule matches
-    /// ([`ForwardError::InVain`](crate::ForwardError::InVain)). They are listed as errors, but are loaded like all
+    /// ([`Problem::Hidden`](crate::Problem::Hidden)), and descriptors of `forward_auth` that no rule matches
+    /// ([`Problem::ForwardInVain`](crate::Problem::ForwardInVain)). They are listed as errors, but are loaded like all
     /// others, as in envoyproxy/ratelimit.
     ///
     /// ```
@@ -222,9 +237,24 @@ impl RuleSet {
     }
 
     /// Limits and pools that are counted at a lower rate than their files say, because the rate in the file cannot be
-    /// counted exactly.
+    /// counted exactly ([`Problem::Lowered`](crate::Problem::Lowered)). They are listed as errors, but are loaded like
+    /// all others.
+    ///
+    /// ```
+    /// use tollgate_rules::{RuleCache, RuleText, RuleSettings};
+    /// let text = "domain: shop\ndescriptors:\n  \
+    ///     - {key: path, rate_limit: {unit: second, requests_per_unit: 4294967295}}\n";
+    /// let loaded = RuleCache::new(RuleSettings::default()).load(&[RuleText::new("shop.yaml", text)]);
+    /// let rules = loaded.map_err(|errors| errors[0].clone())?;
+    /// assert_eq!(
+    ///     rules.lowered()[0].to_string(),
+    ///     "shop.yaml:3:29: 4294967295 in 1s is too many to be counted exactly: 2248262313 in 1s are counted, the most that can be"
+    /// );
+    /// assert_eq!(rules.rules()[0].limits()[0].requests_per_unit(), 2_248_262_313);
+    /// # Ok::<(), tollgate_rules::RuleError>(())
+    /// ```
     #[must_use]
-    pub fn lowered(&self) -> &[Lowered] {
+    pub fn lowered(&self) -> &[RuleError] {
         &self.lowered
     }
 }

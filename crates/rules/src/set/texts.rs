@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use crate::language::error::{Problem, RuleError};
 use crate::language::file::{self, DescriptorText, RuleFile};
-use crate::language::lowered::Lowered;
+use crate::language::lowered::LoweredRate;
 use crate::language::source::RuleText;
 use crate::set::rule::Rule;
 use crate::set::rule_set::RuleSet;
@@ -59,10 +59,13 @@ impl<'t> LoadedTexts<'t> {
 }
 
 /// The lowered rates of all files, in the order of the files.
-pub(crate) fn lowered(files: &[ReadText<'_>]) -> Vec<Lowered> {
+pub(crate) fn lowered(files: &[ReadText<'_>]) -> Vec<RuleError> {
     let mut found = Vec::new();
     for ReadText { text, file } in files {
-        file.each_lowered(&mut |at, rate| found.push(Lowered::new(text.file(), at, rate)));
+        file.each_lowered(&mut |at, LoweredRate { asked, counted, window }| {
+            let problem = Problem::Lowered { asked, counted, window };
+            found.push(RuleError { file: text.file().to_owned(), at: Some(at), problem });
+        });
     }
     found
 }

@@ -131,8 +131,8 @@ fn descriptors(
 /// A descriptor; `None` if the request lacks one of its parts.
 fn pairs(forward: &Forward, client: &ClientAddress, head: &Head<'_>) -> Option<Pairs> {
     let entries = forward.entries().iter().map(|entry| {
-        let otherwise = || entry.source.otherwise.as_deref().map(str::to_owned);
-        let value = value(&entry.source.part, client, head).or_else(otherwise)?;
+        let otherwise = || entry.otherwise.as_deref().map(str::to_owned);
+        let value = value(&entry.part, client, head).or_else(otherwise)?;
         Some((entry.key.to_string(), value))
     });
     entries.collect::<Option<_>>().map(Pairs)

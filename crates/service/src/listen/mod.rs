@@ -26,7 +26,8 @@ pub(crate) use socket::{BoundSocket, Socket};
 pub(crate) use threads::Threads;
 pub(crate) use tls::Tls;
 pub use tls::TlsFiles;
-pub use tls_error::{TlsError, TlsProblem};
+pub(crate) use tls_error::TlsError;
+pub use tls_error::TlsProblem;
 pub(crate) use tls_watch::{Rereading, keep_fresh};
 
 /// The pause after a system error, for example when no file descriptor is left and some must be closed first.

@@ -4,30 +4,24 @@ use std::fmt;
 use std::path::PathBuf;
 
 /// The reason why a listener cannot speak TLS.
-///
-/// ```
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-/// use tollgate_service::{Options, TlsFiles, start};
-/// let files = TlsFiles::new("no/such/tls.crt", "no/such/tls.key");
-/// let any = || ([127, 0, 0, 1], 0).into();
-/// let options = Options { http: any(), grpc: any(), admin: any(), grpc_tls: Some(files), ..Options::new("rules") };
-/// let error = start(options, |_| ()).await.unwrap_err();
-/// assert!(error.to_string().starts_with("no/such/tls.crt: cannot be read: "));
-/// # });
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TlsError {
-    /// The file.
-    pub file: PathBuf,
-    /// The problem with the file.
-    pub problem: TlsProblem,
+pub(crate) struct TlsError {
+    pub(crate) file: PathBuf,
+    pub(crate) problem: TlsProblem,
 }
 
 /// A problem with a file of a certificate.
 ///
 /// ```
-/// use tollgate_service::TlsProblem;
-/// assert!(TlsProblem::NoKey.to_string().starts_with("holds no private key"));
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// use tollgate_service::{Options, StartError, TlsFiles, TlsProblem, start};
+/// let files = TlsFiles::new("no/such/tls.crt", "no/such/tls.key");
+/// let any = || ([127, 0, 0, 1], 0).into();
+/// let options = Options { http: any(), grpc: any(), admin: any(), grpc_tls: Some(files), ..Options::new("rules") };
+/// let error = start(options, |_| ()).await.unwrap_err();
+/// assert!(error.to_string().starts_with("no/such/tls.crt: cannot be read: "));
+/// assert!(matches!(error, StartError::Tls { problem: TlsProblem::Unreadable { .. }, .. }));
+/// # });
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -92,5 +86,3 @@ impl fmt::Display for TlsProblem {
         }
     }
 }
-
-impl std::error::Error for TlsError {}

@@ -40,12 +40,12 @@ const SERIES_COUNTERS: [RuleCounter; 5] = [
 
 impl Collector for OfSeries {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let status = self.cache.series();
         let help = "Series of metrics that values of requests have made";
-        encode_gauge(&mut encoder, "series", help, status.live as u64)?;
-        encode_gauge(&mut encoder, "series_max", "As many as there may be", status.max as u64)?;
+        encode_gauge(&mut encoder, "series", help, self.cache.live_series() as u64)?;
+        let max = self.cache.settings().max_series;
+        encode_gauge(&mut encoder, "series_max", "As many as there may be", max as u64)?;
         let help = "Descriptors that were counted as other, because there was no room for a series";
-        encode_total(&mut encoder, "series_refused", help, status.refused)?;
+        encode_total(&mut encoder, "series_refused", help, self.cache.refused_series())?;
         let Some(rules) = self.cache.rules() else { return Ok(()) };
         let series: Vec<(&Rule, String, Arc<Series>)> = rules
             .rules()

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use redis::{Client, Connection, ConnectionAddr, ConnectionInfo, RedisResult};
 
+use crate::address_error::AddressError;
+
 /// The key of the hash if the address has none.
 const DEFAULT_KEY: &str = "tollgate:rules";
 
@@ -30,7 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// // Shown without user and password.
 /// assert_eq!(rules.to_string(), "redis://10.0.0.7:6379/0#tollgate:rules");
 /// assert!(!format!("{rules:?}").contains("secret"));
-/// # Ok::<(), tollgate_service::RulesAddressError>(())
+/// assert!("http://127.0.0.1".parse::<RedisRules>().is_err());
+/// # Ok::<(), tollgate_service::AddressError>(())
 /// ```
 #[derive(Clone)]
 pub struct RedisRules {
@@ -38,53 +41,6 @@ pub struct RedisRules {
     key: Box<str>,
     client: Client,
 }
-
-/// The reason why a text is not a valid address of rules.
-///
-/// ```
-/// use tollgate_service::{RedisRules, RulesAddressError};
-/// let error = "redis://127.0.0.1/0#".parse::<RedisRules>().unwrap_err();
-/// assert_eq!(error, RulesAddressError::EmptyKey);
-/// assert!("http://127.0.0.1".parse::<RedisRules>().is_err());
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum RulesAddressError {
-    /// The part before the `#` is not an address of a Redis.
-    Address {
-        /// The mistake in the address.
-        reason: String,
-    },
-    /// The part after the `#` is empty.
-    EmptyKey,
-    /// The text is not an address of a control plane.
-    ControlPlane {
-        /// The mistake in the address, and the forms that would be accepted.
-        reason: String,
-    },
-}
-
-impl fmt::Display for RulesAddressError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The message does not contain the address, because that may contain a password.
-        match self {
-            Self::Address { reason } => write!(
-                f,
-                "the address of the rules is not understood: {reason}; use \
-                 redis://user:password@host:port/database#key"
-            ),
-            Self::EmptyKey => f.write_str(
-                "the address of the rules has no key behind its #; write the key of a hash, or leave \
-                 the # out for tollgate:rules",
-            ),
-            Self::ControlPlane { reason } => {
-                write!(f, "the address of the rules is not understood: {reason}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for RulesAddressError {}
 
 impl RedisRules {
     /// Whether a text is an address, and not a path.
@@ -108,16 +64,15 @@ impl RedisRules {
 }
 
 impl FromStr for RedisRules {
-    type Err = RulesAddressError;
+    type Err = AddressError;
 
-    fn from_str(text: &str) -> Result<Self, RulesAddressError> {
+    fn from_str(text: &str) -> Result<Self, AddressError> {
         // The first # begins the key, because a # in a password has to be written %23.
         let (address, key) = text.split_once('#').unwrap_or((text, DEFAULT_KEY));
         if key.is_empty() {
-            return Err(RulesAddressError::EmptyKey);
+            return Err(AddressError::EmptyKey);
         }
-        let refused =
-            |error: redis::RedisError| RulesAddressError::Address { reason: error.to_string() };
+        let refused = |error: redis::RedisError| AddressError::Redis { reason: error.to_string() };
         let client = Client::open(address).map_err(refused)?;
         Ok(Self { address: address.into(), key: key.into(), client })
     }

@@ -21,20 +21,8 @@ pub(super) const MAX_TEXTS: usize = 10_000;
 /// The name of the field that holds the version and not a text.
 pub(super) const VERSION: &str = "version";
 
-/// Rules from a hash in Redis: see [`RedisRules`]. The texts are in the order of the names of their fields.
-///
-/// The hash is read when the [`Retriever`](tollgate_rules::Retriever) polls. A hash that is missing or has no version
-/// is an error, so a Redis that has lost its data removes no rules.
-///
-/// ```
-/// use tollgate_rules::RuleSource;
-/// use tollgate_service::RedisSource;
-/// let mut source = RedisSource::new("redis://127.0.0.1:1/0#rules".parse()?);
-/// let error = source.read().unwrap_err();
-/// assert!(error.to_string().starts_with("redis://127.0.0.1:1/0#rules: cannot be read: "));
-/// # Ok::<(), tollgate_service::RulesAddressError>(())
-/// ```
-pub struct RedisSource {
+/// Rules from a hash in Redis: see [`RedisRules::source`].
+pub(crate) struct RedisSource {
     rules: RedisRules,
     connection: Option<Connection>,
     last: Option<Last>,
@@ -47,16 +35,31 @@ struct Last {
     texts: Vec<RuleText>,
 }
 
-impl RedisSource {
-    /// A source for this hash. The hash need not exist yet.
+impl RedisRules {
+    /// A source of the rules in this hash. The hash need not exist yet. The texts are in the order of the names of
+    /// their fields.
+    ///
+    /// The hash is read when the [`Retriever`](tollgate_rules::Retriever) polls. A hash that is missing or has no
+    /// version is an error, so a Redis that has lost its data removes no rules.
     ///
     /// ```
-    /// let source = tollgate_service::RedisSource::new("redis://127.0.0.1".parse()?);
-    /// assert!(format!("{source:?}").contains("redis://127.0.0.1:6379/0#tollgate:rules"));
-    /// # Ok::<(), tollgate_service::RulesAddressError>(())
+    /// use tollgate_rules::RuleSource;
+    /// use tollgate_service::RedisRules;
+    /// let rules: RedisRules = "redis://127.0.0.1:1/0#rules".parse()?;
+    /// let mut source = rules.source();
+    /// let error = source.read().unwrap_err();
+    /// assert!(error.to_string().starts_with("redis://127.0.0.1:1/0#rules: cannot be read: "));
+    /// assert!(format!("{source:?}").contains("redis://127.0.0.1:1/0#rules"));
+    /// # Ok::<(), tollgate_service::AddressError>(())
     /// ```
     #[must_use]
-    pub fn new(rules: RedisRules) -> Self {
+    pub fn source(self) -> impl RuleSource + fmt::Debug {
+        RedisSource::new(self)
+    }
+}
+
+impl RedisSource {
+    pub(super) fn new(rules: RedisRules) -> Self {
         Self { rules, connection: None, last: None }
     }
 

@@ -10,11 +10,13 @@ use std::path::{Path, PathBuf};
 
 use tollgate_rules::{Changed, FileSource, RuleError, RuleSource, RuleText};
 
-pub use address::{RedisRules, RulesAddressError};
-pub use hash::RedisSource;
-pub use push::{PushError, Pushed};
+use crate::address_error::AddressError;
+
+pub use address::RedisRules;
+use hash::RedisSource;
+pub use push::Pushed;
 use xds::XdsSource;
-pub use xds::{XdsBackoff, XdsRules, XdsTls};
+pub use xds::{XdsRules, XdsTls};
 
 /// The source of rules.
 ///
@@ -24,7 +26,7 @@ pub use xds::{XdsBackoff, XdsRules, XdsTls};
 /// assert_eq!(files, RulesFrom::Files("examples/rules".into()));
 /// let redis = RulesFrom::named("redis://reader:secret@127.0.0.1/2#shop:rules")?;
 /// assert_eq!(redis.to_string(), "redis://127.0.0.1:6379/2#shop:rules");
-/// # Ok::<(), tollgate_service::RulesAddressError>(())
+/// # Ok::<(), tollgate_service::AddressError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum RulesFrom {
@@ -47,7 +49,7 @@ impl RulesFrom {
     /// use tollgate_service::RulesFrom;
     /// assert!(RulesFrom::named("redis://127.0.0.1/0#").is_err());
     /// ```
-    pub fn named(name: impl Into<PathBuf>) -> Result<Self, RulesAddressError> {
+    pub fn named(name: impl Into<PathBuf>) -> Result<Self, AddressError> {
         let path = name.into();
         match path.to_str() {
             Some(text) if RedisRules::is_address(text) => {

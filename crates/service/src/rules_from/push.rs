@@ -1,6 +1,6 @@
 //! [`RedisRules::push`]: writes rule texts into a hash, all at once.
 
-use std::fmt;
+use std::io;
 use std::path::Path;
 
 use tollgate_rules::RuleText;
@@ -29,31 +29,6 @@ pub struct Pushed {
     pub is_new: bool,
 }
 
-/// The reason why texts were not written. The hash is unchanged, unless the connection broke: then the texts may have
-/// been written.
-///
-/// ```
-/// use tollgate_service::{PushError, RedisRules};
-/// let rules: RedisRules = "redis://127.0.0.1:1/0#shop:rules".parse()?;
-/// let error = rules.push(&[]).unwrap_err();
-/// assert!(error.to_string().starts_with("redis://127.0.0.1:1/0#shop:rules: cannot be written: "));
-/// # Ok::<(), tollgate_service::RulesAddressError>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PushError {
-    /// The address, without its password.
-    place: String,
-    reason: String,
-}
-
-impl fmt::Display for PushError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: cannot be written: {}", self.place, self.reason)
-    }
-}
-
-impl std::error::Error for PushError {}
-
 impl RedisRules {
     /// Replaces the whole content of the hash by these texts, and by a version computed from them, in one transaction.
     /// The field of a text is the last part of its name. The rules are not validated. To validate them, load them
@@ -61,9 +36,19 @@ impl RedisRules {
     ///
     /// # Errors
     /// Two texts have the same name, a text is named `version`, or there are too many texts. Or the key is not a hash,
-    /// or the server refuses or does not answer within 2 s.
-    pub fn push(&self, texts: &[RuleText]) -> Result<Pushed, PushError> {
-        let refused = |reason: String| PushError { place: self.to_string(), reason };
+    /// or the server refuses or does not answer within 2 s. The hash is unchanged, unless the connection broke: then the
+    /// texts may have been written. The error names the address without its password.
+    ///
+    /// ```
+    /// use tollgate_service::RedisRules;
+    /// let rules: RedisRules = "redis://127.0.0.1:1/0#shop:rules".parse()?;
+    /// let error = rules.push(&[]).unwrap_err();
+    /// assert!(error.to_string().starts_with("redis://127.0.0.1:1/0#shop:rules: cannot be written: "));
+    /// # Ok::<(), tollgate_service::AddressError>(())
+    /// ```
+    pub fn push(&self, texts: &[RuleText]) -> io::Result<Pushed> {
+        let refused =
+            |reason: String| io::Error::other(format!("{self}: cannot be written: {reason}"));
         let mut pairs: Vec<(&str, &[u8])> =
             texts.iter().map(|text| (field(text.file()), text.bytes())).collect();
         pairs.sort_unstable();

@@ -10,7 +10,7 @@ use crate::host_port::HostPort;
 /// use tollgate_service::{Statsd, StatsdStyle};
 /// let statsd = Statsd { style: StatsdStyle::Tagged, ..Statsd::new("localhost:8125".parse()?) };
 /// assert_eq!(statsd.every.as_secs(), 5);
-/// # Ok::<(), tollgate_service::BadHostPort>(())
+/// # Ok::<(), tollgate_service::AddressError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statsd {
@@ -47,7 +47,7 @@ impl Statsd {
     /// ```
     /// use tollgate_service::Statsd;
     /// assert!(Statsd::new("127.0.0.1:8125".parse()?).tags.is_empty());
-    /// # Ok::<(), tollgate_service::BadHostPort>(())
+    /// # Ok::<(), tollgate_service::AddressError>(())
     /// ```
     #[must_use]
     pub fn new(address: HostPort) -> Self {

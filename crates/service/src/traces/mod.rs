@@ -11,6 +11,6 @@ mod span;
 mod tracer;
 
 pub(crate) use counted::LastSpans;
-pub use settings::{OtlpProtocol, TraceSampling, Traces, TracesError};
+pub use settings::{OtlpProtocol, TraceSampling, Traces};
 pub(crate) use span::{ServerSpan, SpanName};
 pub(crate) use tracer::Tracer;

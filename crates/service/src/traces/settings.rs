@@ -1,7 +1,5 @@
 //! [`Traces`]: the settings for traces.
 
-use std::fmt;
-
 /// The settings for traces: the collector that spans are sent to, and the choice of requests that are traced.
 ///
 /// The SDK's own variables are honoured, too: `OTEL_SERVICE_NAME` (default: `tollgate`), `OTEL_RESOURCE_ATTRIBUTES`,
@@ -79,27 +77,3 @@ impl Traces {
         Self { endpoint: endpoint.into(), protocol, sampling, resource: Vec::new() }
     }
 }
-
-/// The reason why traces cannot be sent.
-///
-/// ```
-/// let reason = "no scheme; use an address as in http://127.0.0.1:4317".into();
-/// let error = tollgate_service::TracesError { endpoint: "collector".into(), reason };
-/// assert!(error.to_string().starts_with("traces cannot be sent to collector: no scheme; use"));
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TracesError {
-    /// The endpoint.
-    pub endpoint: String,
-    /// The mistake in the endpoint or in the share of traced requests, and the values that would be accepted.
-    pub reason: String,
-}
-
-impl fmt::Display for TracesError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { endpoint, reason } = self;
-        write!(f, "traces cannot be sent to {endpoint}: {reason}")
-    }
-}
-
-impl std::error::Error for TracesError {}

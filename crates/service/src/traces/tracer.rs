@@ -20,8 +20,9 @@ use tonic::transport::ClientTlsConfig;
 
 use super::counted::{LastSpans, OfSpans, span_queue};
 use super::over_http::OnRuntime;
-use super::settings::{OtlpProtocol, TraceSampling, Traces, TracesError};
+use super::settings::{OtlpProtocol, TraceSampling, Traces};
 use super::span::{ServerSpan, SpanName};
+use crate::start_error::StartError;
 
 /// The header that names the trace to which a request belongs.
 const TRACEPARENT: &str = "traceparent";
@@ -48,10 +49,10 @@ pub(crate) struct Tracer {
 
 impl Tracer {
     /// Makes a tracer, the sender of its last spans, and the metrics of its spans. Needs a runtime.
-    pub(crate) fn open(traces: &Traces) -> Result<(Self, LastSpans, OfSpans), TracesError> {
+    pub(crate) fn open(traces: &Traces) -> Result<(Self, LastSpans, OfSpans), StartError> {
         // An error about a URL may repeat the URL, which may contain a user and a password.
         let endpoint = without_secrets(&traces.endpoint);
-        let refused = |reason: String| TracesError {
+        let refused = |reason: String| StartError::Traces {
             reason: reason.replace(&traces.endpoint, &endpoint),
             endpoint: endpoint.clone(),
         };

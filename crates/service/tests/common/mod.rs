@@ -20,7 +20,7 @@ use tollgate_service::protocol::common::{RateLimitDescriptor, rate_limit_descrip
 use tollgate_service::protocol::rls::rate_limit_response::Code;
 use tollgate_service::protocol::rls::rate_limit_service_client::RateLimitServiceClient;
 use tollgate_service::protocol::rls::{RateLimitRequest, RateLimitResponse};
-use tollgate_service::{AnswerParts, Options, Running, StartError, start};
+use tollgate_service::{Options, Running, StartError, start};
 use tonic::transport::{Channel, Endpoint};
 
 /// Most limits have windows of a year, so that no test reaches the end of a window.
@@ -83,8 +83,8 @@ pub(crate) async fn serve_with(
     if !rules.is_empty() {
         fs::write(path.join("basic.yaml"), rules).expect("a file below target");
     }
-    let answers = AnswerParts { headers: true, metadata: true };
-    let options = more(Options { answers, ..anywhere(Options::new(&path)) });
+    let options = Options { answer_headers: true, answer_metadata: true, ..Options::new(&path) };
+    let options = more(anywhere(options));
     let (tell, told) = unbounded_channel();
     let observe = move |refresh: &Refresh| drop(tell.send(refresh.clone()));
     World { running: start(options, observe).await.expect("free ports"), rules: path, told }

@@ -15,7 +15,7 @@ use tollgate_service::protocol::quota::rate_limit_quota_usage_reports::BucketQuo
 use tollgate_service::protocol::quota::{
     BucketId, RateLimitQuotaResponse, RateLimitQuotaUsageReports,
 };
-use tollgate_service::{Global, Options, StateFile};
+use tollgate_service::{Global, Options};
 use tonic::{Code, Status, Streaming};
 
 const RULES: &str = "
@@ -251,10 +251,10 @@ async fn a_service_that_stops_ends_its_streams() {
 
 /// A service on this clock whose state is in a directory of its own.
 async fn serve_state(test: &str, clock: &ManualClock) -> World {
-    let state = StateFile { path: state_of(test), every: Duration::from_secs(3_600) };
-    std::fs::create_dir_all(state.path.parent().expect("a directory")).expect("below target");
+    let (state, state_every) = (state_of(test), Duration::from_secs(3_600));
+    std::fs::create_dir_all(state.parent().expect("a directory")).expect("below target");
     let (clock, state) = (clock.clone().into(), Some(state));
-    serve_with(test, RULES, |options| Options { clock, state, ..options }).await
+    serve_with(test, RULES, |options| Options { clock, state, state_every, ..options }).await
 }
 
 fn state_of(test: &str) -> PathBuf {

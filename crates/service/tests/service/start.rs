@@ -22,6 +22,10 @@ async fn a_place_without_rules_and_no_nodes_are_refused_with_what_would_be_right
     std::fs::write(path.join("basic.yaml"), RULES).expect("a file below target");
     let error = refused(Options { global, ..Options::new(&path) }).await;
     assert_eq!(error.to_string(), "0 nodes share nothing; use at least 1");
+    let authority = Some("no/such/ca.crt".into());
+    let global = Some(Global { authority, ..Global::new("rediss://127.0.0.1:1/") });
+    let error = refused(Options { global, ..Options::new(&path) }).await;
+    assert!(error.to_string().starts_with("no/such/ca.crt: cannot be read: "), "{error}");
 }
 
 #[tokio::test]

@@ -164,9 +164,11 @@ async fn every_bad_file_is_an_error_that_names_it() {
     ];
     for (files, name, expected) in cases {
         let error = refused(Options { grpc_tls: Some(files), ..Options::new("no/rules") }).await;
-        let StartError::Tls(error) = error else { panic!("{name} {expected}: {error:?}") };
-        assert!(error.file.ends_with(name), "{error}");
-        let text = error.problem.to_string();
+        let StartError::Tls { file, problem } = error else {
+            panic!("{name} {expected}: {error:?}")
+        };
+        assert!(file.ends_with(name), "{}: {problem}", file.display());
+        let text = problem.to_string();
         assert!(text.starts_with(expected), "{name}: {text}, not {expected}");
     }
 }

@@ -9,18 +9,16 @@ use prost_types::value::Kind;
 use tollgate_rules::Refresh;
 use tollgate_service::protocol::config::{RateLimitConfig, RateLimitDescriptor};
 use tollgate_service::protocol::rls::rate_limit_response::Code;
-use tollgate_service::{Options, XdsBackoff, XdsRules};
+use tollgate_service::{Options, XdsRules};
 use tonic::Status;
 use tonic::transport::{Certificate, Identity, ServerTlsConfig};
 
-/// A backoff with short waits between attempts.
-const EAGER: XdsBackoff =
-    XdsBackoff { initial: Duration::from_millis(1), max: Duration::from_millis(20), random: 0.0 };
-
-/// Serves the rules that this control plane sends. Takes the result of the first load, which is that there are no rules
-/// yet.
+/// Serves the rules that this control plane sends, with short waits between attempts. Takes the result of the first
+/// load, which is that there are no rules yet.
 async fn follow(test: &str, mut rules: XdsRules) -> World {
-    rules.backoff = EAGER;
+    rules.backoff_initial = Duration::from_millis(1);
+    rules.backoff_max = Duration::from_millis(20);
+    rules.backoff_random = 0.0;
     let mut world =
         serve_with(test, "", |options| Options { rules: rules.into(), ..options }).await;
     let errors = world.reloaded().await;

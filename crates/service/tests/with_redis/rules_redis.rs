@@ -8,7 +8,7 @@ use crate::common::{World, codes, descriptor, request};
 use crate::server::Server;
 use tollgate_rules::{Refresh, RuleSource, RuleText};
 use tollgate_service::protocol::rls::rate_limit_response::Code;
-use tollgate_service::{Options, RedisRules, RedisSource};
+use tollgate_service::{Options, RedisRules};
 
 /// The key of the hash in all tests. Each test has its own server.
 const KEY: &str = "shop:rules";
@@ -56,7 +56,7 @@ impl World {
     }
 }
 
-fn refused(source: &mut RedisSource) -> String {
+fn refused(source: &mut impl RuleSource) -> String {
     source.read().expect_err("no good").to_string()
 }
 
@@ -151,7 +151,7 @@ fn calls(server: &Server, command: &str) -> u64 {
 fn a_poll_of_a_version_that_is_known_reads_no_text() {
     let server = Server::start();
     rules_of(&server).push(&[text("one", 5), text("two", 9)]).expect("it is written");
-    let mut source = RedisSource::new(rules_of(&server));
+    let mut source = rules_of(&server).source();
     let texts = source.read().expect("they are there");
     let names: Vec<_> = texts.iter().map(RuleText::file).collect();
     let name = |field: &str| format!("{}/{field}", shown(&server));
@@ -186,7 +186,7 @@ fn mixed(server: &Server, write: impl Fn(u32) + Sync) -> usize {
                 write(number);
             }
         });
-        let mut source = RedisSource::new(rules_of(server));
+        let mut source = rules_of(server).source();
         let (mut mixed, mut readings) = (0, 0);
         let mut seen = BTreeSet::new();
         // On a busy machine the writer may wait for its turn, so the readings go on until they have seen some
@@ -236,7 +236,7 @@ fn a_writer_of_field_after_field_is_caught() {
 #[test]
 fn what_is_no_hash_of_rules_is_refused_with_the_reason() {
     let server = Server::start();
-    let mut source = RedisSource::new(rules_of(&server));
+    let mut source = rules_of(&server).source();
     let place = shown(&server);
     let begins = |error: String, expected: &str| {
         assert!(error.starts_with(&format!("{place}{expected}")), "{error}");
@@ -257,7 +257,7 @@ fn what_is_no_hash_of_rules_is_refused_with_the_reason() {
 #[test]
 fn what_is_too_large_is_refused_before_it_is_read() {
     let server = Server::start();
-    let mut source = RedisSource::new(rules_of(&server));
+    let mut source = rules_of(&server).source();
     let place = shown(&server);
     let large = "x".repeat(RuleText::MAX_BYTES + 1);
     server.run::<u32>(&["HSET", KEY, "version", "1", "small", "x", "large", &large]);
@@ -307,8 +307,8 @@ fn a_user_that_may_only_read_is_enough_for_a_service() {
     server.run::<String>(&[&["ACL", "SETUSER", "reader", "on", ">secret"][..], &rights].concat());
     let address = format!("redis://reader:secret@127.0.0.1:{}/0#{KEY}", server.port);
     let reader: RedisRules = address.parse().expect("an address");
-    assert_eq!(RedisSource::new(reader.clone()).read().expect("it may").len(), 1);
+    assert_eq!(reader.clone().source().read().expect("it may").len(), 1);
     let error = reader.push(&[text("one", 50)]).expect_err("it may not").to_string();
     assert!(error.contains("cannot be written") && !error.contains("secret"), "{error}");
-    assert_eq!(RedisSource::new(reader).read().expect("it may")[0].bytes(), text("one", 5).bytes());
+    assert_eq!(reader.source().read().expect("it may")[0].bytes(), text("one", 5).bytes());
 }

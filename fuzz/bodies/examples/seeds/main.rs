@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Seeds that were added by hand, such as an input that failed before, are kept. The seeds of the core are written by
-//! the example `seeds` of `crates/model`.
+//! the example `core_seeds` of `crates/model`.
 
 mod headers;
 mod lines;

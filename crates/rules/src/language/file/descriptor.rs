@@ -8,7 +8,6 @@ use super::metadata::Metadata;
 use crate::language::error::{LocatedProblem, Problem};
 use crate::language::identifier::AddressBits;
 use crate::language::lowered::LoweredRate;
-use crate::language::match_error::MatchError;
 use crate::language::on_full::OnFull;
 use crate::language::position::Position;
 use crate::language::value::{ValueMatch, canonical, looks_like_range};
@@ -223,8 +222,7 @@ fn read_value(
         "value" => {
             // Envoy writes networks as values of `masked_remote_address`.
             if looks_like_range(text) && key != "masked_remote_address" {
-                let problem =
-                    Problem::Match { error: MatchError::LooksLikeRange { value: text.to_owned() } };
+                let problem = Problem::LooksLikeRange { value: text.to_owned() };
                 return Err(LocatedProblem { at, problem });
             }
             ValueMatch::Text(text.into())

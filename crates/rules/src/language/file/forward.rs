@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::language::error::{LocatedProblem, Problem};
-use crate::language::forward::{ForwardEntry, ForwardError};
+use crate::language::forward::ForwardEntry;
 use crate::language::position::Position;
 use crate::language::yaml::{Data, YamlKey, YamlNode};
 
@@ -48,7 +48,5 @@ fn entry(key: &YamlKey, value: &YamlNode) -> Result<ForwardEntry, LocatedProblem
         let (key, accepted) = ("a part of forward_auth", "a text, as in path");
         return Err(refused(Problem::Kind { key, accepted, found: value.kind() }));
     };
-    let source = source.text.parse();
-    let source = source.map_err(|error: ForwardError| refused(Problem::Forward { error }))?;
-    Ok(ForwardEntry { key: key.text.as_str().into(), source })
+    ForwardEntry::parse(&key.text, &source.text).map_err(refused)
 }

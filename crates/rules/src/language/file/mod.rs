@@ -11,7 +11,6 @@ mod rate;
 
 use crate::language::error::{LocatedProblem, Problem};
 use crate::language::lowered::LoweredRate;
-use crate::language::manifest::Manifest;
 use crate::language::position::Position;
 use crate::language::source::RuleText;
 use crate::language::yaml::{self, Data, YamlNode};
@@ -85,5 +84,5 @@ fn manifest(node: &YamlNode) -> Option<Problem> {
         Some(Data::Map(files)) => files.first().map(|(name, _)| name.text.clone()),
         _ => None,
     };
-    Some(Problem::Manifest(Manifest { kind: kind.text.clone(), file }))
+    Some(Problem::Manifest { kind: kind.text.clone(), file })
 }

@@ -118,12 +118,10 @@ pub(super) fn read_period<'n>(
         (None, None) => {
             Err(LocatedProblem { at: fields.at, problem: Problem::BadUnit { unit: String::new() } })
         }
-        (Some((scalar, at)), None) => match scalar.text.parse::<Unit>() {
-            Ok(unit) => Ok((Some(unit), unit.period())),
-            Err(_) => {
-                let unit = scalar.text.escape_debug().to_string();
-                Err(LocatedProblem { at, problem: Problem::BadUnit { unit } })
-            }
-        },
+        (Some((scalar, at)), None) => {
+            let unit = scalar.text.parse::<Unit>();
+            let unit = unit.map_err(|problem| LocatedProblem { at, problem })?;
+            Ok((Some(unit), unit.period()))
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tollgate_rules::RuleText;
 use tonic::transport::Endpoint;
 
-use crate::rules_from::RulesAddressError;
+use crate::address_error::AddressError;
 
 const PLAIN: &str = "xds";
 const SECURE: &str = "xdss";
@@ -31,7 +31,7 @@ const SYNTAX: &str =
 /// let secure: XdsRules = "xdss://gateway:18001?ca=/certs/ca.crt".parse()?;
 /// assert_eq!(secure.to_string(), "xdss://gateway:18001/default");
 /// assert!("xds://gateway:18001?ca=x".parse::<XdsRules>().is_err());
-/// # Ok::<(), tollgate_service::RulesAddressError>(())
+/// # Ok::<(), tollgate_service::AddressError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -45,8 +45,13 @@ pub struct XdsRules {
     pub metadata: Vec<(String, String)>,
     /// Set if the stream is encrypted.
     pub tls: Option<XdsTls>,
-    /// The waits between two attempts.
-    pub backoff: XdsBackoff,
+    /// The wait after the first attempt that fails. The wait doubles with each further failure, and returns to this time
+    /// after an answer. Default: 1 s.
+    pub backoff_initial: Duration,
+    /// The maximum wait between two attempts. Default: 60 s.
+    pub backoff_max: Duration,
+    /// The largest share of a wait, from 0 to 1, that is subtracted at random. Default: 0.5.
+    pub backoff_random: f64,
     /// The maximum number of bytes of a message: 4 MiB by default, and at most 64 MiB.
     pub max_message_bytes: usize,
 }
@@ -65,27 +70,6 @@ pub struct XdsTls {
     pub name: Option<String>,
 }
 
-/// The time between two attempts. It doubles from `initial` to `max`, and returns to `initial` after an answer.
-///
-/// ```
-/// assert_eq!(tollgate_service::XdsBackoff::default().initial.as_secs(), 1);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct XdsBackoff {
-    /// The time after the first failure. Default: 1 s.
-    pub initial: Duration,
-    /// The maximum time. Default: 60 s.
-    pub max: Duration,
-    /// The largest share of the wait, from 0 to 1, that is subtracted at random. Default: 0.5.
-    pub random: f64,
-}
-
-impl Default for XdsBackoff {
-    fn default() -> Self {
-        Self { initial: Duration::from_secs(1), max: Duration::from_secs(60), random: 0.5 }
-    }
-}
-
 impl XdsRules {
     /// The usual maximum size of a message in gRPC.
     const USUAL_BYTES: usize = 4 << 20;
@@ -97,20 +81,29 @@ impl XdsRules {
     ///
     /// ```
     /// use tollgate_service::XdsRules;
-    /// assert_eq!(XdsRules::new("gateway:18001")?.to_string(), "xds://gateway:18001/default");
+    /// let rules = XdsRules::new("gateway:18001")?;
+    /// assert_eq!(rules.to_string(), "xds://gateway:18001/default");
+    /// assert_eq!(rules.backoff_initial.as_secs(), 1);
     /// assert!(XdsRules::new("gateway").is_err());
-    /// # Ok::<(), tollgate_service::RulesAddressError>(())
+    /// # Ok::<(), tollgate_service::AddressError>(())
     /// ```
-    pub fn new(host: impl Into<String>) -> Result<Self, RulesAddressError> {
+    pub fn new(host: impl Into<String>) -> Result<Self, AddressError> {
         let host = host.into();
         let endpoint = Endpoint::from_shared(format!("http://{host}"));
         let has_port = endpoint.is_ok_and(|endpoint| endpoint.uri().port_u16().is_some());
         if !has_port || host.contains(['/', '?', '#', '@']) {
             return Err(refused(&format!("'{}' is no host and port", host.escape_debug())));
         }
-        let (node, tls, backoff) = ("default".to_owned(), None, XdsBackoff::default());
-        let metadata = Vec::new();
-        Ok(Self { host, node, metadata, tls, backoff, max_message_bytes: Self::USUAL_BYTES })
+        Ok(Self {
+            host,
+            node: "default".to_owned(),
+            metadata: Vec::new(),
+            tls: None,
+            backoff_initial: Duration::from_secs(1),
+            backoff_max: Duration::from_secs(60),
+            backoff_random: 0.5,
+            max_message_bytes: Self::USUAL_BYTES,
+        })
     }
 
     /// Whether a text is the address of a control plane.
@@ -124,14 +117,14 @@ impl XdsRules {
     }
 }
 
-fn refused(reason: &str) -> RulesAddressError {
-    RulesAddressError::ControlPlane { reason: format!("{reason}; use {SYNTAX}") }
+fn refused(reason: &str) -> AddressError {
+    AddressError::ControlPlane { reason: format!("{reason}; use {SYNTAX}") }
 }
 
 impl FromStr for XdsRules {
-    type Err = RulesAddressError;
+    type Err = AddressError;
 
-    fn from_str(text: &str) -> Result<Self, RulesAddressError> {
+    fn from_str(text: &str) -> Result<Self, AddressError> {
         let (scheme, rest) = text.split_once("://").unwrap_or_default();
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (host, node) = rest.split_once('/').unwrap_or((rest, ""));

@@ -7,7 +7,7 @@ mod source;
 mod stream;
 mod text;
 
-pub use address::{XdsBackoff, XdsRules, XdsTls};
+pub use address::{XdsRules, XdsTls};
 pub(super) use source::XdsSource;
 
 /// The type of the resources.

@@ -9,7 +9,7 @@ use tollgate_rules::Changed;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use tonic::{Code, Status};
 
-use super::address::{XdsBackoff, XdsRules, XdsTls};
+use super::address::{XdsRules, XdsTls};
 use super::answer::{Asker, RulesOffer, node};
 use super::shelf::{OfferOutcome, Shelf};
 use crate::backoff::Backoff;
@@ -30,8 +30,7 @@ pub(super) async fn follow(
     changed: Changed,
     outcomes: watch::Receiver<OfferOutcome>,
 ) {
-    let XdsBackoff { initial, max, random } = rules.backoff;
-    let mut backoff = Backoff::new(initial, max, random);
+    let mut backoff = Backoff::new(rules.backoff_initial, rules.backoff_max, rules.backoff_random);
     let asker = Asker { node: node(&rules), version: String::new() };
     let mut follower = PlaneFollower { rules, shelf, changed, outcomes, asker, unread: None };
     loop {

@@ -1,7 +1,7 @@
 //! Writes the seeds of the targets of the core, the same ones on every run:
 //!
 //! ```text
-//! cargo run -p tollgate-model --example seeds -- fuzz/seeds
+//! cargo run -p tollgate-model --example core_seeds -- fuzz/seeds
 //! ```
 //!
 //! Seeds that were added by hand, such as an input that failed before, stay.
