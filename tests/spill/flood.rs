@@ -8,17 +8,20 @@
 //!
 //! | burst | 2 x | 3 x | 6 x | 9 x |
 //! |--:|--:|--:|--:|--:|
-//! | 1 | 95.0 % | 100 % | 100 % | 100 % |
-//! | 5 | 18.0 % | 99.3 % | 100 % | 100 % |
-//! | 10 | 0.01 % | 73.0 % | 100 % | 100 % |
-//! | 20 | 0 | 0.2 % | 100 % | 100 % |
-//! | 50 | 0 | 0 | 0.7 % | 97.9 % |
+//! | 1 | 98.5 % | 100 % | 100 % | 100 % |
+//! | 5 | 43.7 % | 99.9 % | 100 % | 100 % |
+//! | 10 | 0.4 % | 88.8 % | 100 % | 100 % |
+//! | 20 | 0 | 2.2 % | 100 % | 100 % |
+//! | 50 | 0 | 0 | 5.6 % | 99.8 % |
 //! | 100 | 0 | 0 | 0 | 0 |
 //!
-//! The table itself holds 1.54 times as many keys as its capacity. Keys beyond that are decided in the sketch of the
+//! `docs/production.md` has four of these rows, rounded.
+//!
+//! The table itself holds 1.43 times as many keys as its capacity. Keys beyond that are decided in the sketch of the
 //! spill. Each cell of the sketch takes a burst of units, from any keys, before it refuses the next unit. So newcomers
 //! are refused as soon as the spill has been charged about a burst for each cell of a row. That is the case after
-//! `0.11 * burst` times as many keys as the capacity. Newcomers are admitted again when those units have drained.
+//! `0.10 * burst` times as many further keys as the capacity. Newcomers are admitted again when those units have
+//! drained.
 //!
 //! A sketch of one row with twice as many cells would take a flood nearly twice as large. But then each key that has
 //! used up its quota in the spill would cause refusals of other keys. The share of these keys would be as large as the

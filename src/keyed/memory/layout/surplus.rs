@@ -66,8 +66,8 @@ mod tests {
     use super::super::Shared;
     use crate::policy::Policy;
 
-    /// The numbers in `docs/limiters.md`: the bits of the surplus in a table of one tier that was built with this
-    /// quota.
+    /// The bits of the surplus and of the tag in a table of one tier that was built with this quota.
+    /// `docs/limiters.md` states the bits of the surplus for four of these quotas.
     #[test]
     fn the_bits_of_a_surplus_are_those_that_the_documentation_names() {
         for (text, bits, tag_bits) in [
