@@ -175,6 +175,8 @@ pub enum Fault {
     RebaseReadsOldTicks,
     /// Words of the old quota are left as they are.
     OldTicksLeft,
+    /// A new key whose cost first never fits, and fits once the quota is raised, is admitted without a charge.
+    RaisedWithoutCharge,
     /// A change of quota leaves claims in place, which may be opened with the old quota's index.
     ChangeSparesClaims,
     /// A key is limited by the quota of its last request instead of the quota of the present request.

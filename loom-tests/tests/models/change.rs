@@ -7,9 +7,9 @@
 //! request, the charge is given back. If the quota has changed since the charge, the charge instead stays until it
 //! drains.
 //!
-//! A table has as few indices for quotas as possible, so the second change reuses the index of the first quota. A
-//! thread that stalls with an old word then reads the numbers of a quota while they are written, or the numbers of a
-//! third quota.
+//! A word names its quota by an index. The tables have as few indices as possible, so the second change reuses the
+//! index of the first quota. A thread that stalls with an old word then reads the numbers of a quota while they are
+//! written, or the numbers of a third quota.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,13 +28,14 @@ const TORN: &str = "a decision of no quota";
 const LEFT_BEHIND: &str = "a word is counted in the old quota";
 /// The message when units are missing: they were not admitted, and they are not left either.
 const STAYED: &str = "a denied request stays charged";
+/// The message when a request was admitted and not charged.
+const UNCHARGED: &str = "an admission was not charged";
 /// The message when the old quota decides after the change.
 const OLD_QUOTA: &str = "the old quota decides after the change";
 
 const NOW: Timestamp = Timestamp::from_secs(5);
 
-/// Three quotas with different limits, rates and ticks. The tick of the second is at least 2^8 times as long as each of
-/// the others.
+/// Three quotas with different limits and rates.
 const FIRST: &str = "gcra 1/s burst 2";
 const SECOND: &str = "gcra 1/h burst 7";
 const THIRD: &str = "gcra 1/m burst 4";
@@ -81,7 +82,7 @@ fn a_look_during_two_changes() {
     assert_eq!(limiter.entry().at(NOW).peek(1).remaining(), 3, "{LOST_CHARGE}");
 }
 
-/// A burst of 2 is raised to 4 while another thread asks for single units.
+/// A burst of 2 is raised to 4 while another thread asks twice for two units.
 fn charges_while_a_burst_is_raised() {
     let limiter = changing(FIRST);
     let other = Arc::clone(&limiter);
@@ -100,8 +101,8 @@ fn charges_while_a_burst_is_raised() {
 
 /// 2 threads. One thread's request is charged to the limit, denied by another limit, and undone; the other thread
 /// changes the quota and charges the limit, too. All requests use the limits' own clock, which stands still. A charge
-/// that is undone before the change comes back, except for what drains in the difference of the two clocks. A charge
-/// that is undone after the change stays.
+/// that is undone before the change comes back, except for the part that drains in about 1 ms. An undo allows for such
+/// a difference between the clock readings of two threads. A charge that is undone after the change stays.
 fn a_joint_charge_during_a_change() {
     let clock = ManualClock::new();
     clock.set(NOW);
@@ -146,7 +147,21 @@ fn an_install_during_a_change() {
     assert_eq!((after.limit(), after.remaining()), (4, 3), "{LOST_CHARGE}");
 }
 
-/// A thread charges a key while the quota changes. Its time is below the floor, which has advanced meanwhile.
+/// A thread installs a key with a cost that fits only under the new quota, while the quota changes. If it is admitted,
+/// it is charged.
+fn an_install_of_more_than_the_old_limit_during_a_change() {
+    let table = tiers(&[FIRST, SECOND], 1, 2);
+    let key = key_in(&table, [0, 0], 1);
+    let other = Arc::clone(&table);
+    let asking = thread::spawn(move || other.entry(&key).at(NOW).check_n(3).is_allowed());
+    table.set_quota_at(0, policy(THIRD), NOW).expect("a change");
+    let admitted = asking.join().expect("the other thread");
+    control::plant(None);
+    let left = table.entry(&key).at(NOW).peek(0).remaining();
+    assert_eq!(left, if admitted { 1 } else { 4 }, "{UNCHARGED}");
+}
+
+/// A thread charges a key that has a cell, while the quota changes.
 fn a_charge_during_a_change() {
     let table = tiers(&[FIRST, SECOND], 1, 2);
     let key = key_in(&table, [0, 0], 1);
@@ -237,6 +252,16 @@ pub(crate) fn models() -> Vec<Model> {
         Model::new("an_install_during_a_change", Bound::Preemptions(3), an_install_during_a_change)
             .control("a_claim_that_is_spared_is_caught", Fault::ChangeSparesClaims, LEFT_BEHIND)
             .control("an_install_without_a_fence_is_caught", Fault::NoFence, LEFT_BEHIND),
+        Model::new(
+            "an_install_of_more_than_the_old_limit_during_a_change",
+            Bound::Preemptions(3),
+            an_install_of_more_than_the_old_limit_during_a_change,
+        )
+        .control(
+            "an_admission_without_a_charge_is_caught",
+            Fault::RaisedWithoutCharge,
+            UNCHARGED,
+        ),
         Model::new("a_charge_during_a_change", Bound::Preemptions(3), a_charge_during_a_change)
             .control("a_word_left_in_old_ticks_is_caught", Fault::OldTicksLeft, LEFT_BEHIND)
             .control("a_keyed_change_that_forgets_is_caught", Fault::RebaseForgets, ABOVE_BOUND),

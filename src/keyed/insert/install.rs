@@ -129,7 +129,11 @@ impl Key<'_> {
         // every limit is at least 1, so most requests need not look up the quota here.
         let never = |layout: &Layout| layout.wish(*ask).is_never(&layout.kernel);
         if ask.cost > 1 && never(self.words.quota_of(ask.quota, &mut None).layout) {
-            return Round::Decided(self.newcomer(fresh));
+            let told = self.newcomer(fresh);
+            // The quota was raised in between, so that the cost fits by now. Nothing has been charged yet, so a charge
+            // is decided anew.
+            let is_raised = told.is_allowed() && fresh.ask.charge && points::decides_anew();
+            return if is_raised { Round::Lost } else { Round::Decided(told) };
         }
         // A charge lets the floor of its key's shard follow first. If the sweep forgets this very key, a cell is looked
         // for in all shards of the key. A request that does not charge changes nothing, but is answered as if the floor

@@ -59,7 +59,7 @@ pub(in crate::keyed) fn kind_swept(word: TableWord) -> Kind {
 
 /// True if a word that a sweep leaves in place limits the next floor, so that the word stays readable under that floor.
 pub(in crate::keyed) fn bounds_floor(live: bool) -> bool {
-    // Beyond an epoch the low bits of a word's time no longer name one instant.
+    // Beyond an epoch the low bits of a word's time may name several instants.
     live && !planted(Fault::JumpOverLiveWords)
 }
 
@@ -87,6 +87,12 @@ pub(in crate::keyed) fn opens_as_found(is_own_claim: bool) -> bool {
     // This is never right: two threads would hold one claim, and the second would open a claim that it has not
     // verified.
     is_own_claim && planted(Fault::HelpWithoutReclaim)
+}
+
+/// True if a charge that only a raised quota admits is decided anew.
+pub(in crate::keyed) fn decides_anew() -> bool {
+    // Otherwise the request would be admitted with the answer of a request that does not charge.
+    !planted(Fault::RaisedWithoutCharge)
 }
 
 /// Orders a claim before the scan that verifies it.
@@ -234,7 +240,8 @@ pub(in crate::keyed) fn versions_behind(version: u64) -> [u64; 2] {
     steps.map(|step| version + step)
 }
 
-/// True if a word is counted in the quota that the request names, so that the request can be decided at once.
+/// True if the word's index names the quota of the request. Such a request can be decided at once; any other must first
+/// carry the word over to its quota.
 #[inline(always)]
 pub(in crate::keyed) fn is_asked(is_asked: bool) -> bool {
     // Otherwise the key would be limited by the quota of an earlier request.
