@@ -162,6 +162,8 @@ pub enum ChangeError {
     Busy,
     /// The table had no cell for the key in its new tier.
     NoCell,
+    /// The key has a penalty in its new tier. During a penalty nothing is charged.
+    Penalty,
     /// The limiter was not built to take quotas from its callers: see [`own_quotas`](crate::KeyedBuilder::own_quotas).
     NoOwnQuotas,
     /// All places for quotas are taken by other quotas that are in use.
@@ -200,6 +202,9 @@ impl fmt::Display for ChangeError {
                  that have become idle, or build it with more own_quotas"
             ),
             Self::NoCell => f.write_str("the table is full of live keys; the key stays in its tier"),
+            Self::Penalty => f.write_str(
+                "the key has a penalty in that tier, during which nothing can be charged; try again after it",
+            ),
         }
     }
 }

@@ -142,8 +142,8 @@ impl<'a, S: Store> Entry<'a, S> {
     }
 
     /// Decides one request of `cost` units, and charges it if it is admitted. A request of 0 units charges nothing. It
-    /// is denied only if the limit owes a debt or refuses everything. To decide without charging, use
-    /// [`peek`](Entry::peek).
+    /// is denied only while a debt is owed or a penalty is in force, or for the reason
+    /// [`TableFull`](crate::DenialReason::TableFull). To decide without charging, use [`peek`](Entry::peek).
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
@@ -372,8 +372,8 @@ impl<'a> Entry<'a> {
     /// nothing has to be moved, since a key has one count for all of them.
     ///
     /// # Errors
-    /// Returns an error if there is no such tier, or if the table finds neither a cell for the key in the new tier nor
-    /// a spill. Then the spent units stay in the old tier.
+    /// Returns an error if there is no such tier, if the table finds neither a cell for the key in the new tier nor a
+    /// spill, or if the key has a penalty in the new tier. Then the spent units stay in the old tier.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota};

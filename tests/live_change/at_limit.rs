@@ -95,8 +95,24 @@ fn a_key_that_moves_under_a_penalty_has_used_all_of_its_old_limit() {
     assert!(entry.check_n(5).is_allowed());
 }
 
-/// Keys of a tier whose policy has such rules are not decided in the spill: a new key without a cell is denied, as in a
-/// table of that policy alone.
+#[test]
+fn a_key_does_not_move_into_a_tier_where_it_has_a_penalty() {
+    let tiers =
+        KeyedLimiter::builder(policy("gcra 10/h")).tier(policy("gcra 60/m penalty 2m after 1"));
+    let tiers: Changing<KeyedLimiter<str>> = tiers.clock(clock()).build(10).unwrap();
+    let [old, new] = [0, 1].map(|tier| tiers.entry("a").tier(tier).unwrap());
+    assert!(new.at(at(0)).check_n(60).is_allowed());
+    assert!(!new.at(at(0)).check().is_allowed());
+    assert!(old.at(at(0)).check_n(10).is_allowed());
+    assert_eq!(old.at(at(1_000)).move_to(1), Err(ChangeError::Penalty));
+    assert_eq!(old.at(at(1_000)).peek(0).remaining(), 0);
+    // The penalty ends, and with it what had been spent there. Two minutes give back no whole unit of ten an hour.
+    assert_eq!(old.at(at(120_000)).move_to(1), Ok(10));
+    assert_eq!([old, new].map(|tier| tier.at(at(120_000)).peek(0).remaining()), [10, 50]);
+}
+
+/// Keys of a tier with `count-denied` are not decided in the spill: a new key without a cell is denied, as in a table
+/// of that policy alone.
 #[test]
 fn a_full_table_denies_new_keys_of_a_tier_with_rules_and_decides_those_of_others() {
     let tiers = KeyedLimiter::builder(policy("gcra 1/h burst 99"))

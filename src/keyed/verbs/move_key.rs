@@ -7,6 +7,7 @@
 use crate::change::ChangeError;
 use crate::clock::Timestamp;
 use crate::verb::Verb;
+use crate::verdict::Mark;
 
 use crate::keyed::Place;
 use crate::keyed::lookup::price::spent::Spent;
@@ -56,6 +57,10 @@ impl Place<'_> {
                 if !charged.is_allowed() {
                     // The old word has not been cleared, so the debt stays where it was.
                     return Err(ChangeError::NoCell);
+                }
+                // A penalty in the new tier lets no charge in, so the debt stays where it was, too.
+                if charged.view().mark == Mark::Penalty {
+                    return Err(ChangeError::Penalty);
                 }
                 // From here on the debt stands in both tiers, until the old word is cleared.
                 moved += more;
