@@ -210,11 +210,11 @@ impl Decision {
         if self.is_allowed() { self.view().cost } else { 0 }
     }
 
-    /// The same answer, but for a charge of `cost` units in total.
-    pub(crate) fn charging(self, cost: u64) -> Self {
+    /// The same answer, but for a charge of `cost` units in total, with this mark.
+    pub(crate) fn charging(self, cost: u64, mark: Mark) -> Self {
         match self {
             // The other figures stay, since they describe the word after the last charge.
-            Self::Allowed(_) => Self::new(Verdict::Allowed, View { cost, ..*self.view() }),
+            Self::Allowed(_) => Self::new(Verdict::Allowed, View { cost, mark, ..*self.view() }),
             // Nothing was charged, so the cost stays the cost that was denied.
             denied => denied,
         }

@@ -15,7 +15,7 @@ use crate::quota::Quota;
 use crate::store::Store;
 use crate::sync::{Fault, planted, thread_number};
 use crate::verb::Verb;
-use crate::verdict::Verdict;
+use crate::verdict::{Mark, Verdict};
 use crate::word::Word;
 
 /// One limit for many threads, split into stripes with a cache line each.
@@ -90,8 +90,8 @@ pub struct StripedBuilder {
 }
 
 impl StripedBuilder {
-    /// The number of stripes, each with a cache line. The largest cost that ever fits is the burst divided by this
-    /// number. By default there is one stripe for each thread that the machine can run at a time, but at most one for
+    /// The number of stripes, each with a cache line. The more stripes, the smaller is the
+    /// [largest cost](StripedLimiter::largest_cost) that ever fits. By default there is one stripe for each thread that the machine can run at a time, but at most one for
     /// each unit of the burst.
     ///
     /// ```
@@ -217,11 +217,11 @@ impl StripedLimiter {
             Quota::try_per(units, quota.period())
         };
         let hard = share.and_then(|share| Policy::new(policy.algorithm(), share));
+        let hard = hard.map_err(|_| refused())?;
         match policy.at_limit().soft {
-            soft if soft.is_zero() => hard,
-            soft => hard.and_then(|hard| hard.soft(soft)),
+            soft if soft.is_zero() => Ok(hard),
+            soft => hard.soft(soft).map_err(|error| BuildError::stripe_soft(stripes, error)),
         }
-        .map_err(|_| refused())
     }
 
     /// The present reading of the limiter's clock.
@@ -310,10 +310,15 @@ impl StripedLimiter {
 
     /// Decides with the thread's own stripe first. The other stripes decide only if that stripe denies, which is rare.
     #[inline(always)]
-    fn visit(&self, cost: u64, charge: bool, mut ask: impl FnMut(usize) -> Decision) -> Decision {
-        // The cost is above the limit of the smaller stripes.
+    fn visit(
+        &self,
+        cost: u64,
+        now: Timestamp,
+        charge: bool,
+        mut ask: impl FnMut(usize) -> Decision,
+    ) -> Decision {
         if cost > self.largest_cost {
-            return self.never(cost);
+            return self.never(cost, now);
         }
         let own = self.own();
         let decision = ask(own);
@@ -326,7 +331,7 @@ impl StripedLimiter {
     /// [`visit`](Self::visit), where each stripe decides with its share of the policy.
     #[inline(never)]
     fn ask_each(&self, cost: u64, now: Timestamp, charge: bool) -> Decision {
-        self.visit(cost, charge, |stripe| {
+        self.visit(cost, now, charge, |stripe| {
             let (cell, meter) = self.stripe(stripe);
             if charge { cell.check(meter, now, cost) } else { cell.peek(meter, now, cost) }
         })
@@ -377,7 +382,7 @@ impl StripedLimiter {
     pub(crate) fn check_traced(&self, now: Timestamp, cost: u64) -> (Decision, usize, [Word; 2]) {
         let (mut asked, mut words) = (0, [Word::UNUSED; 2]);
         // If the request is admitted, the stripe that decided last is the stripe that was charged.
-        let decision = self.visit(cost, true, |stripe| {
+        let decision = self.visit(cost, now, true, |stripe| {
             let (cell, meter) = self.stripe(stripe);
             let (decision, seen) = cell.check_traced(meter, now, cost);
             // Each stripe that decides overwrites these two values.
@@ -396,14 +401,19 @@ impl StripedLimiter {
             let (cell, meter) = self.stripe((own + turn) % count);
             cell.ask(meter, now, verb, cost, true)
         };
+        // A charge of some stripe is over the limit.
+        let mut is_over = false;
+        let is_marked = |told: &Decision| told.is_allowed() && told.view().mark == Mark::Over;
         let mut answer = take(0, Verb::UpTo, cost);
         let mut taken = answer.charged();
+        is_over |= is_marked(&answer);
         for turn in 1..count {
             if taken == cost {
                 break;
             }
             let told = take(turn, Verb::UpTo, cost - taken);
             taken += told.charged();
+            is_over |= is_marked(&told);
             // The answer comes from the last stripe that was charged. If no stripe was charged, it is chosen as in
             // `ask_others`.
             if told.is_allowed() || (taken == 0 && told.shortage() < answer.shortage()) {
@@ -416,16 +426,19 @@ impl StripedLimiter {
             for turn in 0..count {
                 let told = take(turn, Verb::Charge, part + u64::from((turn as u64) < more));
                 taken += told.charged();
+                is_over |= is_marked(&told);
                 answer = told;
             }
         }
-        answer.charging(taken)
+        answer.charging(taken, if is_over { Mark::Over } else { Mark::None })
     }
 
-    /// The denial of a cost that is above the limit of a smaller stripe.
+    /// The denial of a cost that is above the limit of the smaller stripes. It is that of the thread's own stripe or, if
+    /// that is a larger one, of the first smaller one.
     #[cold]
-    fn never(&self, cost: u64) -> Decision {
-        self.small.peek(Word::UNUSED, Timestamp::default(), cost)
+    fn never(&self, cost: u64, now: Timestamp) -> Decision {
+        let (cell, meter) = self.stripe(self.own().max(self.larger));
+        cell.peek(meter, now, cost)
     }
 
     /// This thread's stripe: its number modulo n, by two multiplications instead of a division (Lemire,

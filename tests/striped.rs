@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tollgate::{BuildError, DenialReason, ManualClock, Policy, Quota, StripedLimiter, Timestamp};
 
-fn striped(quota: Quota, stripes: usize) -> StripedLimiter {
-    StripedLimiter::builder(quota).stripes(stripes).clock(ManualClock::new()).build().unwrap()
+fn striped(policy: impl Into<Policy>, stripes: usize) -> StripedLimiter {
+    StripedLimiter::builder(policy).stripes(stripes).clock(ManualClock::new()).build().unwrap()
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn the_rate_is_that_of_the_quota_and_never_rounded() {
     let limiter = striped(Quota::per_second(7).burst(3), 3);
     let steps = (0..70_000_u64).map(|n| Timestamp::from_nanos(n * 10_000_000_000 / 70_000));
     let admitted = steps.filter(|&now| limiter.entry().at(now).check().is_allowed()).count();
-    // The total is the burst, and the units that drain in 10 s less the last step.
+    // The total is the burst plus the units that drain in 10 s less the last step.
     assert_eq!(admitted, 3 + 69);
 }
 
@@ -61,7 +61,7 @@ fn windows_are_divided_without_a_unit_lost() {
                 .clock(ManualClock::new())
                 .build()
                 .unwrap();
-            // The second time is at least two windows later, so the first one has no effect any more.
+            // The second time is at least two windows later, so requests at the first time have no effect any more.
             for time in [Timestamp::default(), Timestamp::from_secs(62 * 86_400)] {
                 let ask = |_: &u32| limiter.entry().at(time).check().is_allowed();
                 assert_eq!((0..30).filter(ask).count(), 10, "{text}, {stripes} stripes");
@@ -112,6 +112,28 @@ fn under_a_soft_limit_the_largest_cost_is_a_smaller_stripes_softened_share() {
 }
 
 #[test]
+fn a_cost_that_never_fits_is_told_of_what_a_stripe_has_left() {
+    let limiter = striped("gcra 10/h".parse::<Policy>().unwrap(), 2);
+    let entry = limiter.entry().at(Timestamp::from_secs(1));
+    assert_eq!(entry.take_up_to(10).into_result().unwrap().cost(), 10);
+    let denial = entry.check_n(6).into_result().unwrap_err();
+    assert_eq!(denial.reason(), DenialReason::NeverFits);
+    // Five units come back at half the rate of ten an hour.
+    assert_eq!((denial.remaining(), denial.reset_after()), (0, Duration::from_secs(3_600)));
+}
+
+#[test]
+fn what_several_stripes_give_is_over_the_limit_if_the_part_of_one_is() {
+    // Two stripes of two units, softened to three each.
+    let over = |units| {
+        let limiter = striped("gcra 4/h soft 50%".parse::<Policy>().unwrap(), 2);
+        let permit = limiter.entry().take_up_to(units).into_result().unwrap();
+        (permit.cost(), permit.is_over())
+    };
+    assert_eq!([1, 2, 3, 5].map(over), [(1, false), (2, false), (3, true), (5, true)]);
+}
+
+#[test]
 fn what_counts_denials_or_has_slots_is_refused() {
     let refused = |text: &str| {
         let policy: Policy = text.parse().unwrap();
@@ -121,6 +143,9 @@ fn what_counts_denials_or_has_slots_is_refused() {
                 or use a Limiter";
     assert_eq!(refused("6/m count-denied"), told);
     assert!(refused("fixed-window 6/m penalty 2m after 3").starts_with("a stripe sees"));
+    let soft = StripedLimiter::builder("gcra 4/h soft 25%".parse::<Policy>().unwrap()).stripes(4);
+    let told = "in each of 4 stripes, 25% of a limit of 1 is not one unit; use at least 100%; or use fewer stripes";
+    assert_eq!(soft.build().unwrap_err().to_string(), told);
     let told = "no verb waits for a turn here, so gcra 6/m burst 1 queue 3 cannot be kept; leave out queue and wait, or use \
                 a Limiter";
     assert_eq!(refused("6/m burst 1 queue 3"), told);

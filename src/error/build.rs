@@ -74,6 +74,11 @@ impl BuildError {
         ))
     }
 
+    /// The error for a soft share that adds no unit to the share of a stripe.
+    pub(crate) fn stripe_soft(stripes: u64, error: impl fmt::Display) -> Self {
+        Self::Policy(format!("in each of {stripes} stripes, {error}; or use fewer stripes"))
+    }
+
     /// The error for a number of own quotas that is 0, or that is larger than an index can represent.
     pub(crate) fn own_quota_count(quotas: usize, max: usize) -> Self {
         Self::OutOfRange(format!(
