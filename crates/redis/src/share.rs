@@ -12,9 +12,9 @@
 //! Losing the store more often adds nothing to this.
 //!
 //! If requests bring their own limits, all limits with the same period share a table. The table counts *parts*, of
-//! which [`PARTS`] come back in a period. One unit of a limit costs as many parts as come back in the time in which
-//! that limit regains one unit. So a part stands for the same length of time under every limit, and a key has one
-//! budget for all limits. A cost that is not a whole number of parts is rounded up, so never too much is admitted.
+//! which [`PARTS`] come back in a period. One unit of a limit costs as many parts as come back in the time in which the
+//! share of that limit regains one unit. So a part stands for the same length of time under every limit, and a key has
+//! one budget for all limits. A cost that is not a whole number of parts is rounded up, so never too much is admitted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -114,12 +114,19 @@ impl LocalShare {
         self.limiter.entry(key).at(isolated)
     }
 
-    /// Decides within the share. Takes all wanted units, or as many as fit if the request accepts fewer units.
+    /// Decides within the share. Takes all wanted units, or as many whole units as fit if the request accepts fewer.
     pub(crate) fn take(&self, key: &[u8], units: Units, isolated: Timestamp) -> Told {
         let (entry, Units { want, least, .. }) = (self.entry(key, isolated), units);
-        let all = self.counted(want);
-        let decision = if least < want { entry.take_up_to(all) } else { entry.check_n(all) };
-        self.told(&decision, least)
+        let least_charged = least.max(1);
+        let mut fitting = want;
+        loop {
+            let decision = entry.check_n(self.counted(fitting));
+            if decision.is_allowed() || fitting <= least_charged {
+                return self.told(&decision, least);
+            }
+            // Lock-free: if these units do not fit either, another request has been charged in between.
+            fitting = (decision.remaining() / self.each).clamp(least_charged, fitting - 1);
+        }
     }
 
     pub(crate) fn peek(&self, key: &[u8], cost: u64, isolated: Timestamp) -> Told {
@@ -241,6 +248,21 @@ mod tests {
         };
         // The share admits twenty units at once, and then one for every three seconds.
         assert_eq!([admitted(0), admitted(2), admitted(3), admitted(60)], [20, 0, 1, 19]);
+    }
+
+    #[test]
+    fn as_many_as_fit_are_whole_units_and_a_part_of_one_stays() {
+        let plan = |limit: u64| {
+            ScriptPlan::new(format!("fixed-window {limit}/s").parse().unwrap()).unwrap()
+        };
+        let share = LocalShare::of_parts(&plan(1), 4, 10).unwrap().under(&plan(40), 4);
+        let take = |most, at_ms| {
+            let told = share.take(b"key", Units::up_to(most), Timestamp::from_millis(at_ms));
+            (told.allowed, told.cost)
+        };
+        // The share is ten units a second, so half a unit is back after 50 ms.
+        assert_eq!([take(12, 0), take(2, 50), take(2, 99)], [(true, 10), (false, 1), (false, 1)]);
+        assert_eq!([take(2, 100), take(2, 250), take(2, 300)], [(true, 1), (true, 1), (true, 1)]);
     }
 
     #[test]

@@ -63,7 +63,9 @@ impl GateRules {
             Some(Err(denial)) => {
                 return denied(self.refuse(ask.gate, &ask.key, &tier_of, &denial));
             }
-            None => return GateVerdict::pass(PassMarks::NOTHING), // never: the limit can reserve
+            // This is never reached, since the limit could reserve before. If an implementation breaks this rule, the
+            // request is denied.
+            None => return denied(ask.gate.refuse_unasked()),
         };
         let permit = place.permit();
         let stamp = self.stamp(ask.gate, &tier_of, || permit.summary(), permit.is_over());
