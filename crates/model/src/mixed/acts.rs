@@ -16,7 +16,7 @@ use crate::step::{StepCost, nanos_of};
 /// The maximum number of permits and places that are kept.
 const AT_HAND: usize = 12;
 
-/// The index of the element that is `nth` places before the last one, counted around the list.
+/// The index of the element that is `nth` places before the last one. The count goes around the list.
 fn back(len: usize, nth: usize) -> Option<usize> {
     let nth = nth.checked_rem(len)?;
     Some(len - 1 - nth)
@@ -35,7 +35,10 @@ impl MixedWorld<'_> {
             .decided(ask, when, &decision)
             .map_err(|found| format!("{decision:?}: {found}"))?;
         match decision {
-            Decision::Allowed(permit) => self.admitted(name, permit, when)?,
+            Decision::Allowed(permit) => {
+                ensure!(permit.cost() == cost, "{} of {cost} were charged", permit.cost());
+                self.admitted(name, permit, when)?;
+            }
             Decision::Denied(_) if !self.book_of(name).debt.counts_denials() => {
                 self.waits(name, cost, &decision)?;
             }
@@ -68,6 +71,7 @@ impl MixedWorld<'_> {
         let compared = book.debt.took_up_to(cost, when, &decision);
         compared.map_err(|found| format!("{decision:?}: {found}"))?;
         if let Decision::Allowed(permit) = decision {
+            ensure!(permit.cost() > 0 || cost == 0, "admitted, but none of {cost} was charged");
             self.admitted(name, permit, when)?;
         }
         self.told();

@@ -3,8 +3,8 @@
 use ahash::RandomState;
 use arbitrary::Arbitrary;
 use tollgate::{
-    Algorithm, AtLimit, Changing, Decision, Denial, Entry, KeyedLimiter, Lease, Limiter,
-    ManualClock, Permit, Policy, SketchLimiter, SketchSize, StripedLimiter, Timestamp, WhenFull,
+    Algorithm, Changing, Decision, Denial, Entry, KeyedLimiter, Lease, Limiter, ManualClock,
+    Permit, Policy, SketchLimiter, SketchSize, StripedLimiter, Timestamp, WhenFull,
 };
 
 use crate::fineness::LATEST_NS;
@@ -151,15 +151,13 @@ impl MixedSubject {
                 Decider::Tiered(table.ok()?)
             }
             SubjectKind::Striped(more) => {
-                if policy.algorithm() != Algorithm::Gcra || policy.at_limit() != AtLimit::default()
-                {
+                // The bound of the ledger and the waits are those of GCRA.
+                if policy.algorithm() != Algorithm::Gcra {
                     return None;
                 }
                 let stripes = usize::from(more % 4) + 1;
-                let limiter = StripedLimiter::builder(policy.quota())
-                    .stripes(stripes)
-                    .clock(clock.clone())
-                    .build();
+                let limiter =
+                    StripedLimiter::builder(policy).stripes(stripes).clock(clock.clone()).build();
                 Decider::Striped(limiter.ok()?)
             }
             SubjectKind::Sketched => {
