@@ -37,8 +37,8 @@ fn padded(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Compares weak and strong compare-and-swaps. The weak one may fail spuriously. It saves a loop on machines that have
-/// no strong compare-and-swap instruction; on x86-64 both are the same instruction.
+/// Compares weak and strong compare-and-swaps. A weak one may fail spuriously, but needs no loop on machines without a
+/// strong compare-and-swap instruction. On x86-64 both are the same instruction.
 fn strength(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("padding/compare-and-swap");
     for threads in [1, 2] {

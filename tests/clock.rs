@@ -1,4 +1,4 @@
-//! Clocks of restored limiters. They go on from the time of the old clocks, and are never set back.
+//! Clocks of restored limiters. They go on from the time of the old clocks. A clock of Unix time is never set back.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ fn a_resumed_clock_goes_on_from_the_reading_that_it_is_told() {
         let resumed = clock.resumed_at(hour);
         let read = resumed.now();
         assert!(read >= hour && read < hour + Duration::from_secs(60));
-        // They can also be set to an earlier time, because a clock that has run for many hours is unrelated to the
-        // times of another process.
+        // These two clocks can also be set to an earlier time. Their readings have no relation to those of another
+        // process, however long they have run.
         let back = resumed.resumed_at(Timestamp::from_secs(1)).now();
         assert!(back >= Timestamp::from_secs(1) && back < hour);
     }

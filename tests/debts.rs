@@ -176,7 +176,7 @@ fn a_windows_debt_counts_in_its_window_and_weighs_in_the_next_as_its_definition_
     assert_eq!(denial.retry_after(), Some(days), "January 1970");
 }
 
-/// If a debt has raised a count above the limit, counting a denial does not cut the count to the limit, so the whole
+/// If a debt has raised a count above the limit, a counted denial does not cut the count to the limit. So the whole
 /// debt can be given back.
 #[test]
 fn counting_a_denial_forgives_no_debt() {

@@ -48,11 +48,11 @@ fn a_silence_as_long_as_a_clock_tells_is_passed_in_a_few_steps() {
     assert_eq!(table.stats().contended, 0);
 }
 
-/// Checks a key, peeks at it, and returns the epoch of its table as well.
+/// A function that checks a key, a function that peeks at key 7, and the epoch of their table.
 type Asks<'a> =
     (&'a dyn Fn(u64, u64, Timestamp) -> Decision, &'a dyn Fn(u64, Timestamp) -> Decision, Duration);
 
-/// 2^64 ticks of a keyed word under this policy last between 63 days and 2.8 years, depending on the length of a tick.
+/// 2^64 ticks of a keyed word under this policy last between 126 days and 5.6 years, depending on the length of a tick.
 /// So a word cannot hold such a distance.
 #[test]
 fn a_wait_is_told_to_the_nanosecond_to_a_request_that_is_2_to_the_64_ticks_late() {

@@ -47,7 +47,7 @@ fn a_far_time_from_one_caller_spreads_to_no_other_key() {
                 denied += u64::from(!admitted);
             }
         }
-        // One shard of 2,200 has a floor a month ahead, and each key has two shards, so 1 key in 1,100 is affected.
+        // One of some 2,040 shards has a floor a month ahead. Each key has four shards, so 1 key in 510 is affected.
         assert!(denied <= keys * 100 / 400, "{text}: {denied} of {}", keys * 100);
     }
 }

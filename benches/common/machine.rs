@@ -20,7 +20,7 @@ pub(crate) fn prefetch_to_write<T>(target: &T) {
     #[cfg(target_arch = "x86_64")]
     {
         use core::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-        // SAFETY: as below.
+        // SAFETY: as in `prefetch`, this reads nothing into the program and cannot fault.
         unsafe { _mm_prefetch::<_MM_HINT_ET0>(std::ptr::from_ref(target).cast()) }
     }
     #[cfg(not(target_arch = "x86_64"))]

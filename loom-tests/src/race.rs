@@ -90,8 +90,8 @@ pub fn ask_all(limit: &impl RacedLimit, asks: &[RaceRequest]) -> Vec<Call> {
     asks.iter().map(|&ask| Call { ask, allowed: limit.decide(ask).is_allowed() }).collect()
 }
 
-/// The order in which a race's threads are started. Loom runs the thread that is started last first, and may leave out
-/// some orders with a thread that only reads. So every model is explored in both orders.
+/// The order in which a race's threads are started. Loom first runs the thread that was started last. If a thread only
+/// reads, loom may never try some orders of the accesses. So every model is explored with both orders of the threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// In the order of the model's lists.

@@ -53,7 +53,7 @@ impl BuildHasher for UnseededHash {
 }
 
 impl Halves {
-    /// The tag of a key in its tier, which differs between tiers.
+    /// The tag of a key. A key has a different tag in each tier.
     fn tag(&self) -> u64 {
         (self.halves ^ u64::from(self.tier) << 16) & u64::from(u32::MAX)
     }

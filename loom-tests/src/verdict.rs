@@ -31,9 +31,9 @@ thread_local! {
     static EXPLAINED: RefCell<HashMap<(Oracle, RaceResult), bool>> = RefCell::default();
 }
 
-/// Asserts linearizability by brute force. There must be an order of all calls that keeps each thread's own order, and
-/// in which the exact reference model gives the same answers and leaves the same units. This proves that nothing is
-/// admitted above the limit, nothing is denied without a reason, and no charge is lost.
+/// Asserts linearizability by brute force. There must be an order of all calls that keeps each thread's own order. In
+/// this order the exact reference model must give the same answers and leave the same units. This proves that nothing
+/// is admitted above the limit, nothing is denied without a reason, and no charge is lost.
 ///
 /// # Panics
 /// Panics if there is no such order.

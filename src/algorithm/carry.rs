@@ -32,8 +32,8 @@ impl Gcra {
     ///
     /// The debt in a word is measured from the last whole tick before `at`, and the part of a tick between that tick
     /// and `at` differs between the two scales. Both parts are taken into account, so that a word that is carried back
-    /// and forth loses nothing. For the same reason a word that has just become idle may owe one tick after the
-    /// conversion.
+    /// and forth loses nothing. A word that has just become idle may therefore owe one tick after the conversion: if
+    /// its debt, in units, ended within the current tick of this scale, it is rounded up to the end of that tick.
     pub(crate) fn same_units(&self, held: Held, from: &Self, at_ns: u64) -> Held {
         // A debt that does not fit in 64 bits stays as it is, under any quota.
         if held.is_cut() {

@@ -51,7 +51,7 @@ impl FixedWindow {
             .then(|| Held { counts: window.counts + cost, ..window })
     }
 
-    /// Raises the count by a cost, whether it fits or not, but not above `most`. A count that is above `most` stays.
+    /// Raises the count by a cost, whether it fits or not, but not above `most`. A count above `most` stays as it is.
     pub(super) fn charge_up_to(&self, held: Held, _: Moment, cost: u64, most: u64) -> Held {
         let window = Self::turn(held);
         let grown = most.min(window.counts.saturating_add(cost));

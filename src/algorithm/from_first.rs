@@ -64,7 +64,7 @@ impl FromFirst {
             .then(|| Held { counts: window.counts + cost, ..window })
     }
 
-    /// Raises the count by a cost, whether it fits or not, but not above `most`. A count that is above `most` stays.
+    /// Raises the count by a cost, whether it fits or not, but not above `most`. A count above `most` stays as it is.
     pub(super) fn charge_up_to(&self, held: Held, moment: Moment, cost: u64, most: u64) -> Held {
         let window = self.turn(held, moment);
         let grown = most.min(window.counts.saturating_add(cost));

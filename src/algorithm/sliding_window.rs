@@ -139,8 +139,8 @@ impl SlidingWindow {
         })
     }
 
-    /// Raises the current count by a cost, whether it fits or not, but not above `most`. A count that is above `most`
-    /// stays.
+    /// Raises the current count by a cost, whether it fits or not, but not above `most`. A count above `most` stays
+    /// as it is.
     pub(super) fn charge_up_to(&self, held: Held, moment: Moment, cost: u64, most: u64) -> Held {
         let turned = self.turn(held, moment);
         let current = most.min(turned.current.saturating_add(cost)).max(turned.current);

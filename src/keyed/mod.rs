@@ -12,7 +12,7 @@
 //! | 3 | At every moment at most one live cell carries a key. Needs 1 and 2. | `insert/install.rs` | `NoVerify`, `NoFence`, `VerifyIgnoresLive`, `VerifyIgnoresLower`, `VerifyIgnoresHigher` |
 //! | 4 | A key that has no word in any of its shards was idle at the floors of these shards. | `floors/floor.rs` | `PublishWithoutSweep`, `SweepSparesClaims`, `JumpOverLiveWords`, `ForgetByOwnClock` |
 //! | 5 | A word is read against a floor that is no older than the floor under which it was written. No floor is published past a word that is being opened. | `memory/shard.rs`, `memory/shard/claim.rs` | `RelaxedWords`, `HeaderOnlyBeforeWords`, `FloorReadUnmarked` |
-//! | 6 | The times that a word may hold span at most 5 epochs, plus the furthest that a charge, or the end of a penalty, may reach ahead. So the low bits of a time name one instant. Needs 4 and 5. | `memory/layout.rs` | `DecodeAgainstNow`, `SweepWithStaleHeader` |
+//! | 6 | The times that a word may hold span at most 5 epochs, plus the furthest that a charge, or the end of a penalty, may reach ahead. So the low bits of a time name only one instant. Needs 4 and 5. | `memory/layout.rs` | `DecodeAgainstNow`, `SweepWithStaleHeader` |
 //! | 7 | A new key starts at or after the latest floor of all its shards. Needs 4. | `floors/base.rs` | `FloorLeftOutOfBase`, `OneFloorLeftOut`, `FloorsBeforeClaim` |
 //! | 8 | A key that gets a cell still owes there what it was charged in the spill. Needs 3. | `insert/spill.rs` | `SpillUnscanned`, `SpillIgnoresClaims`, `EstimateBeforeClaim`, `SpillUnmarked` |
 //! | 9 | The numbers of a quota, such as its rate, do not change while a word carries the quota's index. | `quotas/book.rs` | `QuotaWrittenInPlace`, `QuotaReadTorn` |
@@ -35,7 +35,14 @@
 //! | own bits | the bits of a word that do not change when its key spends: the tag, the index of a quota, a surplus |
 //! | floor | the instant in a shard's header against which the times in its words are read: it *dates* them |
 //! | epoch | the longest distance at which an instant is *near* to a floor. Idle words are kept for one epoch |
+//! | advance | to move a floor up as far as a request's time allows. To *follow* is to stop once that time is near |
+//! | sweep | the pass over a shard before its floor moves: it forgets words idle for an epoch, and vacates claims |
+//! | vacate | to make a cell vacant: its word, which may be a claim, is replaced by 0 |
+//! | install | to give a new key a cell |
 //! | claim | a word that reserves a cell for a key which is being installed |
+//! | nonce | the number in a claim that distinguishes it from other claims of its key |
+//! | scan | the look at all cells of a key's shards, which an install takes after its claim |
+//! | open | to replace a claim by the key's *live* word |
 //! | base | the instant at which a new key starts |
 //! | spill | the sketch in which requests of keys without a cell are decided |
 //! | lane | a quota, and the index that its words carry |

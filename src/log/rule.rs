@@ -32,7 +32,8 @@ pub(crate) struct LogRule {
     /// The number of units by which the limit is softened.
     beyond: u64,
     pub(crate) counts_denials: bool,
-    /// The longest wait in nanoseconds, and the largest number of units behind which a request may wait.
+    /// The longest wait in nanoseconds, and the largest number of units behind which a request may wait; `u64::MAX`
+    /// means that there is no bound.
     pub(crate) queue: Option<[u64; 2]>,
     /// The number of changes of the count so far. A permit from before a change gives back nothing.
     changes: u64,

@@ -47,7 +47,8 @@
 //!
 //! Windows *from the first request* are refused: each cell's window opens with the first request of *any* of its keys,
 //! so the windows of one key's cells do not coincide. If a key were decided first on one cell and then on another, its
-//! charges would end too early. Then the key could get up to d + 1 limits in the length of a window.
+//! charges would end too early. Then a key could be admitted up to d + 1 times its limit within one window's length,
+//! where d is the number of rows.
 //!
 //! ## GCRA
 //! Claim, in ticks: let e be an admission with `now` = n, and let a be any time. Take the cost of e, and the costs of

@@ -59,7 +59,7 @@ fn vector_54_a_capped_charge_of_denials_does_not_lock_out() {
 fn a_denied_charge_is_cut_so_that_one_unit_waits_no_longer_than_told() {
     let mut engines = Engines::new("gcra 1/s burst 10 count-denied 4s");
     assert!(engines.check_ms(10, 0).is_allowed());
-    // Denials are first charged in full, and then cut off: the level stops at 10 - 1 + 4.
+    // The first denials are charged in full, and later ones are cut: the debt stops at 10 - 1 + 4 units.
     let waits: Vec<_> = [1, 1, 1, 1, 1, 9]
         .map(|cost| {
             engines.denied(cost, 0);
@@ -68,12 +68,13 @@ fn a_denied_charge_is_cut_so_that_one_unit_waits_no_longer_than_told() {
         .map(|denial| denial.retry_after().unwrap().as_secs())
         .to_vec();
     assert_eq!(waits, [2, 3, 4, 4, 4, 4]);
-    // Units that were charged before are not cut, even if a smaller charge would lower the level.
+    // The cut applies to the charge alone: units that were owed before stay owed.
     assert_eq!(engines.denied(10, 0).retry_after(), secs(13));
 }
 
-/// A policy whose unit drains in 4 ms. Denials can cause a wait of at most 250 units. The granule is 1 ms, a quarter of
-/// a unit. These times and [`STEP_NS`] are whole ticks.
+/// A policy whose unit drains in 4 ms. Denials can cause a wait of at most 1 s, in which 250 units drain. A charge that
+/// is cut is written only if it adds at least a *granule*, a thousandth of this wait. That is 1 ms, or a quarter of a
+/// unit. These times and [`STEP_NS`] are whole ticks.
 const GRANULAR: &str = "gcra 250/s burst 2 count-denied 1s";
 const GRANULE_NS: u64 = 1_000_000;
 /// An eighth of the granule.
@@ -101,7 +102,7 @@ fn of_ten_thousand_denials_within_a_granule_of_a_full_debt_none_is_written() {
         let (told, next) = meter.check(word, now, 1 + now_ns / 100 % 2);
         assert_eq!((told.is_allowed(), next), (false, word), "at {now_ns}");
     }
-    // The bucket is filled up again one whole granule after it was full, and not before.
+    // A denial fills the bucket up again one whole granule after it was full, and not before.
     for (late_ns, ready_after) in [(1, full_ns), (0, full_ns + GRANULE_NS)] {
         let now_ns = START_NS + GRANULE_NS - late_ns;
         let told = meter.check(word, Timestamp::from_nanos(now_ns), 1).0;

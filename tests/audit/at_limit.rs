@@ -120,7 +120,8 @@ fn outside_of_penalties(admissions: &mut [Admission], begun: &Begun) -> usize {
     admissions.len()
 }
 
-/// Asserts that in every second phase nothing is admitted, for a key that gets enough requests in each phase.
+/// Asserts that nothing is admitted in phases 1, 3, 5, ... This holds for a key that gets enough requests in each even
+/// phase to begin a penalty (burst 2 and three denials).
 fn every_other_phase(admissions: &[Admission]) {
     for admission in admissions {
         assert_eq!(admission.now_ns / PHASE_NS % 2, 0, "{admission:?}");

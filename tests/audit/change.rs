@@ -1,6 +1,7 @@
-//! A quota changes while four threads decide. Any interval then admits at most the larger of the two bursts, the units
-//! that the old rate gives before the change, and the units that the new rate gives after it. Decisions under one quota
-//! may lie on the other side of the change. So the bound also includes the units that each rate gives during that time.
+//! A quota changes while four threads decide. Any interval then admits at most the sum of the larger burst, the units
+//! that the old rate gives before the change, and the units that the new rate gives after it. A decision under one
+//! quota may lie on the other side of the change by some time. So the bound also includes the units that each rate
+//! gives in the longest such time.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 

@@ -1,5 +1,5 @@
-//! Leases: four threads spend units that they took in advance. Any interval admits at most the burst, the units that
-//! the rate gives, and the units that were in leases when the interval began.
+//! Leases: four threads spend units that they took in advance. Any interval admits at most the sum of the burst,
+//! the units that the rate gives, and the units that were in leases when the interval began.
 
 use std::sync::Barrier;
 use std::thread;

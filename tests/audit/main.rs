@@ -8,10 +8,9 @@
 //! * *Penalty*. No admission lies in a penalty of its key. The denials show when penalties begin and end.
 //! * *Charge chain*. Without a refill, the units left after each admission are all different and count down from the
 //!   burst. Two equal numbers would be a lost charge, and a gap would be a charge that no request made.
-//!
 //! * *Ledger*. At one instant nothing drains, so the debt is exactly the units that were charged and not given back.
 //!
-//! There are thirty-nine audits:
+//! There are forty audits:
 //! * three algorithms, each with one key, many keys and a storm of reclaims; four other kinds of windows; stripes;
 //! * the chain; the ledger, with reservations and refunds; leases;
 //! * sliding logs, small, in rows, by key and in a storm of reclaims;
@@ -20,7 +19,7 @@
 //! * tables too small for their keys, under GCRA and under windows;
 //! * tiers of three algorithms, with room and in a storm of reclaims;
 //! * a limit that may be changed but is not; a limit, a tier and a sliding log that are changed;
-//! * several limits at once, over time and at one instant.
+//! * several limits at once: over time, at one instant, and at one instant with a sketch among them.
 //!
 //! `crates/elastic/tests/audit.rs` audits elastic limits. `TOLLGATE_AUDIT=1200000000 cargo test --release --test audit`
 //! makes each audit check that many decisions, in rounds that are each checked completely.

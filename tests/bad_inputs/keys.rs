@@ -250,7 +250,7 @@ impl BuildHasher for Counted {
 #[test]
 fn row_128_a_key_costs_one_hash_and_fourteen_cells_whether_it_is_there_or_not() {
     let hashes = Arc::new(AtomicU64::new(0));
-    // The smallest table has only one pair of shards, and a key in a larger table also reads only one pair.
+    // The smallest table has one unit of two shards, with fourteen cells. In a larger table a key may have two units.
     for full in [WhenFull::Deny, WhenFull::Spill] {
         let counted = Counted(Chosen(spread), Arc::clone(&hashes));
         let clock = ManualClock::new();
@@ -281,8 +281,8 @@ fn row_128_a_key_costs_one_hash_and_fourteen_cells_whether_it_is_there_or_not() 
         assert_eq!(hashes.swap(0, Ordering::Relaxed), 1, "new, and no cell left: {full:?}");
         work(keyed.check(&7).is_allowed(), false, "still there");
     }
-    // The documentation names what the time of a decision can still reveal: which of the two shards was used, or that a
-    // key was installed.
+    // The documentation names what the time of a decision can still reveal: which of a key's shards was used, or that
+    // a key was installed.
     let security = include_str!("../../SECURITY.md");
     assert!(security.contains("A decision's time tells whether a key was there before"));
 }

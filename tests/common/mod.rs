@@ -123,8 +123,8 @@ pub fn decisions(text: &str, requests: &[Request]) -> String {
     requests.iter().map(decide).collect()
 }
 
-/// Runs a test on each kind of limit that keeps its count in a word: one limit, a key of a table, a key of a second
-/// tier, and a limit whose quota may change. Each limit has a name and its own clock, which shows `start`.
+/// Runs a test on each kind of limit that keeps its count in a word. These are one limit, a key of a table, a key of a
+/// second tier, and a limit whose quota may change. Each limit has a name and its own clock, which shows `start`.
 pub fn each(text: &str, start: Timestamp, test: impl Fn(Entry<'_>, &ManualClock, &str)) {
     let policy = policy(text);
     let with_clock = |test: &dyn Fn(&ManualClock)| {

@@ -110,8 +110,9 @@ fn a_place_that_is_taken_back_is_admitted_at_its_turn_beside_what_fits_then() {
     });
 }
 
-/// The largest amount by which an interval of a random run exceeds the bound. Each interval's sum is the admitted units
-/// less those given back in it, counted as `counts` says. Its bound is the burst and the units that come back in it.
+/// The largest amount by which an interval of a random run exceeds its bound, the burst plus the units that come back
+/// in the interval. The amount of an interval is the units admitted in it, less the units that were given back in it.
+/// `counts` says how many of the latter are subtracted.
 fn excess(policy: &str, counts: fn(u64) -> u64) -> i64 {
     let (rate, burst) = (10_i64, 10_i64);
     let signed = |units: u64| i64::try_from(units).unwrap();

@@ -1,5 +1,5 @@
-//! A sliding log whose count changes. A request is admitted if its units and the units in the window before it are
-//! together at most the limit in force, whatever the limit was when those units were admitted.
+//! A sliding log whose count changes. A request is admitted if its units plus the units in the window before it are at
+//! most the limit in force. It does not matter what the limit was when those units were admitted.
 
 use std::time::Duration;
 

@@ -56,7 +56,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..120)
 }
 
-/// The exact debt of one key, and its surplus: what it spent under earlier quotas beyond that debt.
+/// The exact debt of one key, and its surplus: the units beyond this debt that the key spent under earlier quotas.
 struct Model {
     rate: Rate,
     debt: i128,
@@ -74,7 +74,7 @@ struct Surplus {
     rate: Rate,
     at_ns: u64,
     until_ns: u64,
-    /// The amount that would have drained from the time at which the key's own debt was paid.
+    /// The amount that the quota in force could have drained while the key's own debt was 0.
     idle: i128,
 }
 
@@ -92,8 +92,8 @@ impl Model {
         self.now_ns = now_ns;
     }
 
-    /// The part of the surplus that is still owed. It drains at the rate of the former quota, less the amount that the
-    /// quota in force has drained in that time.
+    /// The part of the surplus that is still owed. It drains at the rate of the former quota, less the amount by which
+    /// the key's own debt has drained meanwhile.
     fn left(&self) -> i128 {
         let Some(surplus) = self.surplus else { return 0 };
         if self.now_ns >= surplus.until_ns {
@@ -219,7 +219,7 @@ proptest! {
     }
 }
 
-/// Asserts that every interval admits at most the larger burst and the units that both rates give, exact to a tick.
+/// Asserts that every interval admits at most the larger burst plus the units that both rates give, exact to a tick.
 fn assert_bound(
     [old, new]: [Rate; 2],
     change_ms: u64,

@@ -194,7 +194,7 @@ fn a_snapshot_holds_what_a_lower_limit_cannot_count() {
 
 #[test]
 fn a_reset_forgets_what_was_spent_under_every_quota() {
-    // In the second row, the key owes nothing any more under ten a second from the very moment of the reset. The ninety
+    // In the second row, all that the key owes under ten a second has drained just when the reset comes. The ninety
     // units that this quota could not count still count when the first quota comes back.
     for (between, seconds) in [("gcra 1/h", 0), ("gcra 10/s", 1)] {
         for resets in [false, true] {
@@ -208,7 +208,7 @@ fn a_reset_forgets_what_was_spent_under_every_quota() {
             }
             both.set("gcra 100/h", now);
             let left = [left(&both.table, now), both.live.entry().at(at(now)).peek(0).remaining()];
-            // A word tells a surplus only in steps, so the table may have fewer units left.
+            // A word stores a surplus only in steps, so the table may have fewer units left.
             let is_as_promised = |left: &u64| if resets { *left == 100 } else { *left <= 10 };
             assert!(left.iter().all(is_as_promised), "{between}, {resets}: {left:?}");
         }

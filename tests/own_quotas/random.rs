@@ -234,7 +234,7 @@ fn a_limiter_that_counts_a_key_apart_in_each_quota_is_told_from_the_reference() 
     assert!(reference.follow(&mut since, rates[0], Wish::Check(2), Some(2)).is_ok());
 }
 
-/// If each time a debt is carried over a part of a tick were given back, these parts would add up to a unit.
+/// If a part of a tick were given back each time that a debt is carried over, these parts would add up to a unit.
 #[test]
 fn a_key_that_is_used_up_for_long_and_goes_to_and_fro_gets_no_tick_back() {
     let rates = [Rate::new(30, 30, 30), Rate::new(31, 30, 30)];

@@ -128,7 +128,8 @@ impl State {
         // A word under the new quota holds at most twice the burst.
         let room = 2 * rate.burst();
         states.extend(to.decided(self, rate, wish, answer, room));
-        // If the debt does not fit in it, the key stays in its own quota, and the burst of the requested quota decides.
+        // If the debt does not fit in that word, the key stays in its own quota, and the requested quota's burst
+        // decides.
         if is_other && to.most > room {
             let own = 2 * self.rate.burst();
             states.extend(self.decided(self, rate, wish, answer, own));

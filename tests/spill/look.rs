@@ -1,6 +1,7 @@
 //! A peek gives the same answer that the next charge will get, if nothing happens in between. This holds even where the
 //! charge first advances a floor, and thereby forgets the idle cell of its own key. The key then gets a new cell with
-//! the debt that the spill reports for it, which includes debts of other keys that share its cells in the spill.
+//! the debt that the spill reports for it. That debt includes debts of other keys with which it shares cells in the
+//! spill.
 
 use std::time::Duration;
 
@@ -77,7 +78,7 @@ fn without_a_spill_what_is_forgotten_owes_nothing() {
 }
 
 /// A small table gets requests at times that leap back and forth. A charge may then forget its own key, and give it a
-/// cell in its other shard, whose floor may be far ahead.
+/// cell in another of its shards, whose floor may be far ahead.
 #[test]
 fn a_look_at_a_time_out_of_order_says_what_its_charge_is_told() {
     let mut state = 88_172_645_463_325_251_u64;

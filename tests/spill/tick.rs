@@ -17,7 +17,8 @@ fn taken(table: &Table, base_ns: u64) -> Vec<(u64, u64)> {
     (0..300).filter_map(|ns| Some((ns, units(take(ns))?))).collect()
 }
 
-/// The most units in any interval above the burst and the units that drain in it, in ninths of a 256th of a unit.
+/// The largest amount by which the units of an interval exceed the burst plus the units that drain in the interval, in
+/// ninths of a 256th of a unit.
 fn early(taken: &[(u64, u64)]) -> i64 {
     let above = |from: usize, to: usize| {
         let units: u64 = taken[from..=to].iter().map(|(_, units)| units).sum();

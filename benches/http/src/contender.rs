@@ -51,7 +51,7 @@ pub(crate) enum HttpContender {
     /// Tollgate without headers.
     OursSilent,
     /// No limit either. Instead a plain function inserts two constant headers, with the names and lengths of the
-    /// headers of draft 10. Any limit with such headers adds at least the cost of this.
+    /// headers of draft 10. Any limit with such headers adds at least this cost.
     Hand,
 }
 

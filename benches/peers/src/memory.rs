@@ -35,7 +35,7 @@ fn growth<K: BenchKey>(build: impl Fn() -> Box<dyn Contender<K> + Sync>, keys: u
         admitted += contender.decide(&[K::nth(number)], RunPace::BackToBack);
     }
     let after = resident();
-    // One of 100,000 new keys may find both of its shards full.
+    // One of 100,000 new keys may find all of its shards full.
     assert!(keys - admitted <= keys / 1_000, "{admitted} of {keys} were admitted");
     after.saturating_sub(before)
 }

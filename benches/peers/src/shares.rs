@@ -1,4 +1,4 @@
-//! The shares of the kinds of a table's decisions: hits and others.
+//! The shares of hits, and of the other kinds of decisions, among the decisions of a table.
 //!
 //! Hits increment no count, so counting does not disturb the measured decisions of a contender. A table's counts are
 //! read before the first round and after the last, while no thread decides.

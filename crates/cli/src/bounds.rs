@@ -17,9 +17,11 @@ pub(crate) fn most_in_a_period(policy: Policy) -> u64 {
         Algorithm::FixedWindowFromFirst
         | Algorithm::SlidingWindow { rounding: Rounding::Exact } => limit.saturating_mul(2) - 1,
         Algorithm::SlidingWindow { rounding: Rounding::Strict } | Algorithm::SlidingLog => limit,
-        // The longest month and the longest year are longer than two windows that follow each other at their shortest.
+        // The period is that of the longest month or year. So the interval may contain a whole shorter window, and
+        // touch the windows before and after it.
         Algorithm::Calendar(CalendarUnit::Month | CalendarUnit::Year) => limit.saturating_mul(3),
-        // Two windows, or the whole of one beside what its share lets through of another.
+        // Two windows cover the interval (windows of whole segments, if there are segments), and each admits at most
+        // the limit.
         _ => limit.saturating_mul(2),
     }
 }

@@ -53,8 +53,7 @@ const ROUND_NS: [u64; 39] = [
 ];
 
 /// Returns the shortest round length with which at most `most` bins, aligned to Unix time, cover the time from
-/// `first_ns` to
-/// `last_ns`. `most` is at least 8.
+/// `first_ns` to `last_ns`. `most` is at least 8.
 pub(crate) fn fitting(first_ns: u64, last_ns: u64, most: u64) -> u64 {
     let fits = |&length: &u64| last_ns / length - first_ns / length < most;
     ROUND_NS.into_iter().find(fits).unwrap_or(ROUND_NS[ROUND_NS.len() - 1])

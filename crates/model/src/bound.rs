@@ -57,8 +57,9 @@ fn gcra_is_kept(
 /// Between two decisions the bound is one limit for each window that may have begun between them.
 ///
 /// A late request counts in the window in force, which cannot be seen from outside. But windows do not overlap, and no
-/// window begins after the latest time that the limiter was given. So between a request at t and a later request before
-/// which T had been given, at most `(T - t) / window + spare` windows gave units.
+/// window begins after the latest time that the limiter was given. Take a request at time t and any later request. T is
+/// the latest time that the limiter was given up to the later one. From the first to the later one, at most
+/// `(T - t) / window + spare` windows gave units.
 fn window_is_kept(policy: Policy, most: u64, admitted: &[Admitted]) -> Result<(), String> {
     let window_ns = period_ns(policy);
     // If the windows follow a grid of the clock, grid steps are counted.
@@ -88,9 +89,9 @@ fn window_is_kept(policy: Policy, most: u64, admitted: &[Admitted]) -> Result<()
     })
 }
 
-/// Checks all intervals at once. Let r be the rate, and P and S the units before and after a request at time t. No S -
-/// r * t may exceed any earlier P - r * t by more than `room`. So it suffices to compare each S - r * t with the least
-/// P - r * t before it.
+/// Checks all intervals at once. Let r be the rate, and let P and S be the units admitted before and after a request at
+/// time t. No `S - r * t` may exceed the `P - r * t` of the same or an earlier request by more than `room`. So it
+/// suffices to compare each `S - r * t` with the least `P - r * t` so far.
 ///
 /// All numbers are scaled so that they are whole. The time that is left until 2^64 ns takes the place of t, so that no
 /// number is negative.

@@ -156,8 +156,9 @@ fn denial_bits(policy: Policy) -> u64 {
     policy.at_limit().penalty.map_or(0, |penalty| BigUint::from(penalty.after).bits())
 }
 
-/// Under GCRA, the largest k for which two numbers fit in the word if a unit is 2^k ticks: the ticks until 2100, and
-/// the ticks of the largest debt. Each must fit beside the count of consecutive denials, with one bit to spare.
+/// Under GCRA, the largest k for which a word has room if a unit is 2^k ticks. Two numbers must fit: the ticks until
+/// 2100, and the ticks of the largest debt or penalty. Each must fit beside the count of consecutive denials, with one
+/// bit to spare.
 fn finest_tick(policy: Policy) -> u32 {
     let (quota, at_limit) = (policy.quota(), policy.at_limit());
     let ticks = |ns: BigUint, k: u32| ((ns * quota.count()) << k) / period_ns(policy);

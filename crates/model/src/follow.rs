@@ -1,9 +1,9 @@
 //! Follows one key of a table with the model.
 //!
 //! The table must answer as the model does while the key is not idle, and also while time runs forward. If a time runs
-//! backward, the table may have forgotten the key: a late request of a forgotten key starts at the floor of the shard,
-//! which cannot be seen from outside. From then on the key is *out of step* until it is idle again. Meanwhile only its
-//! bound is checked.
+//! backward, the table may have forgotten the key. A late request of a forgotten key starts at the floor of the shard,
+//! and this floor cannot be seen from outside. From then on the key is *out of step* until it is idle again. Meanwhile
+//! only its bound is checked.
 
 use tollgate::{Algorithm, CountDenied, Decision, DenialReason, Policy, Rounding};
 

@@ -24,8 +24,8 @@ use crate::step::{STEPS_MAX, Span, StepCost, StepPace, Steps, nanos_of};
 pub struct KeyedCase {
     /// The policy.
     pub policy: PolicyCase,
-    /// This number modulo 40, plus 1, is the number of keys for which the table is built. From 200 on the table has a
-    /// spill.
+    /// This number modulo 40, plus 1, is the number of keys for which the table is built. If this number is 200 or
+    /// more, the table has a spill.
     pub capacity: u8,
     /// Whether the limiter reads its own clock. Otherwise each call is given the time.
     pub own_clock: bool,
@@ -224,7 +224,7 @@ impl ObservedTable {
     /// Checks that each key is admitted again when everything has drained.
     fn no_key_is_shut_out(&mut self) {
         let Some(drain_ns) = drain_ns(self.policy) else { return };
-        // A debt in a cell of the spill takes twice as long to drain, and its mark a quarter more.
+        // A debt in a cell of the spill takes twice as long to drain, and the mark for it lasts a quarter longer.
         let times = if self.spilling { 3 } else { 1 };
         let drain_ns = drain_ns.saturating_mul(times);
         self.pace.now_ns = self.pace.now_ns.max(self.high_ns);

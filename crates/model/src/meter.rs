@@ -73,7 +73,7 @@ fn run(policy: Policy, steps: &[RequestStep], plant: Plant) {
     );
     let meter = Meter::new(policy).expect("a word");
     let mut expected = Expectation::unkeyed(policy, plant);
-    // This limiter has no floor and no wrap, so the spans named after them are merely long here.
+    // This limiter has no floor, and its times do not wrap. Spans that are named after these are just long times.
     let mut pace = StepPace::new(policy, LATEST_NS / 64, LATEST_NS / 4);
     let mut word = Word::UNUSED;
     for (number, step) in steps.iter().enumerate() {

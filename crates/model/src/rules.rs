@@ -11,7 +11,7 @@ use crate::policy::period_ns;
 /// every input is of use.
 #[derive(Arbitrary, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RulesCase {
-    /// The share by which the limit is softened, in hundredths of a percent, modulo one more than the largest.
+    /// The share by which the limit is softened, in hundredths of a percent. It is this number modulo 10,001.
     pub soft_bp: u16,
     /// Whether denied requests are charged.
     pub counts: DeniedCharge,
@@ -32,7 +32,7 @@ pub enum DeniedCharge {
 /// A penalty.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PenaltyCase {
-    /// The length beyond the least length, in 16ths of the least length.
+    /// The penalty is longer than the shortest accepted penalty, by this many 16ths of the shortest.
     pub longer: u8,
     /// The number of consecutive denials that starts the penalty, less one.
     pub after: u8,
@@ -120,7 +120,7 @@ pub(crate) fn horizon_ns(policy: Policy) -> u64 {
     u64::try_from(horizon).unwrap_or(u64::MAX)
 }
 
-/// The longest time for which any request counts, denied requests included.
+/// The shortest penalty that a policy may have: the longest time for which any request counts, even a denied one.
 pub(crate) fn least_penalty_ns(policy: Policy) -> u64 {
     let horizon_ns = horizon_ns(policy);
     match policy.at_limit().count_denied {

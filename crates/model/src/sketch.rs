@@ -2,8 +2,8 @@
 //!
 //! A key that is alone must be decided exactly as its model decides. A key that shares cells with others may get less,
 //! but never more: every request that the sketch grants, the key's own model must grant, too. A window policy counts a
-//! late request in the current window, which other keys may have started; that cannot be seen from outside. From then
-//! on until it is idle again, such a key is only checked for its bound over all windows.
+//! late request in the current window, which other keys may have started; that cannot be seen from outside. After such
+//! a request, and until its key is idle again, the only check is that the key keeps its bound over all windows.
 
 use std::collections::BTreeMap;
 
@@ -87,7 +87,7 @@ struct ObservedSketch {
 
 impl ObservedSketch {
     fn new(policy: Policy, sketch: SketchLimiter<u8, RandomState>, plant: Plant) -> Self {
-        // A sketch has no floor and no wrap, so the spans named after them are merely long here.
+        // A sketch has no floor, and its times do not wrap. Spans that are named after these are just long times.
         let pace = StepPace::new(policy, LATEST_NS / 64, LATEST_NS / 4);
         Self { policy, plant, sketch, pace, keys: BTreeMap::new(), high_ns: 0, requests: 0 }
     }

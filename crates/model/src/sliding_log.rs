@@ -150,7 +150,7 @@ struct ObservedLogs {
 
 impl ObservedLogs {
     fn new(policy: Policy, logs: OneOrKeyedLog, plant: Plant) -> Self {
-        // A log has no floor and no wrap, so the spans named after them are merely long here.
+        // A log has no floor, and its times do not wrap. Spans that are named after these are just long times.
         let pace = StepPace::new(policy, LATEST_NS / 64, LATEST_NS / 4);
         let (window_ns, known) = (period_ns(policy), BTreeMap::new());
         Self { policy, window_ns, plant, logs, pace, known, forward: true, requests: 0 }
@@ -210,7 +210,7 @@ impl ObservedLogs {
         }
     }
 
-    /// Checks that a restored log is written to the same bytes, and answers as before. A file with a flipped bit must
+    /// Checks that a restored log answers as before, and has the same snapshot. A file with a flipped bit must
     /// be refused. If its checksums are corrected, it may also be restored as another log, which must answer requests.
     fn a_restart_changes_nothing(&self) {
         let file = self.logs.saved();

@@ -9,8 +9,8 @@ use tollgate::{KeyedLimiter, ManualClock, Policy, RestoreError, Timestamp};
 use crate::keyed::{KeyedCase, hasher};
 use crate::plant::Plant;
 
-/// Target `snapshot_bytes`: any bytes are restored or refused, without a panic. A restored table is written to the same
-/// bytes, and answers requests.
+/// Target `snapshot_bytes`: any bytes are restored or refused, without a panic. A restored table is saved as the
+/// same bytes, and answers requests.
 #[derive(Arbitrary, Clone, Debug, PartialEq, Eq)]
 pub enum SnapshotCase<'b> {
     /// Any bytes, for a table of `gcra 10/m burst 5`.

@@ -45,7 +45,7 @@ pub enum Span {
     Periods(u8),
     /// Granules, in which the floor of a shard moves.
     Granules(u16),
-    /// Eighths of the longest time by which a floor trails.
+    /// Eighths of the longest time by which a floor trails the latest time.
     EpochEighths(u8),
     /// The time after which the time in a word wraps.
     Turns(u8),

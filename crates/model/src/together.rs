@@ -36,7 +36,7 @@ pub struct TogetherCase {
 /// A quota whose units come back in whole numbers at each step.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rated {
-    /// The units of a step: 1, 2 or 4. It is two to the power of this number modulo 3.
+    /// The number of units that come back in a step: 1, 2 or 4. This number modulo 3 is the power of two.
     pub rate: u8,
     /// This number modulo 24, plus 1, is the burst.
     pub burst: u8,

@@ -1,6 +1,6 @@
-//! A sketch at times in any order: a key gets no more than a limit of its own would give it, at the request's time or,
-//! for windows, at the start of a window that has begun since. The target `sketch_ops` covers single keys and times in
-//! order.
+//! A sketch at times in any order: a key gets no more than a limit of its own would give it at the request's time. For
+//! windows, this holds at the request's time or at the start of a window that has begun since. The target `sketch_ops`
+//! covers single keys and times in order.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 

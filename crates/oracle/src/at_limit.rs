@@ -32,7 +32,7 @@ pub struct AtLimit {
 ///
 /// Under GCRA, in the unit of the algorithm's time: TAT = max(TAT, min(max(TAT, now) + cost, now + burst - one unit +
 /// C)), where C is rounded down to whole ticks. If this would raise the TAT by less than a unit and by less than C /
-/// 1000, the TAT stays.
+/// 1000, the TAT stays as it is.
 ///
 /// Under windows, the current count grows by the cost, up to the limit of the test. For
 /// [`Rounding::Exact`](crate::Rounding) and `Down` it grows up to twice that limit. In a log, the units that were

@@ -18,7 +18,8 @@ pub(crate) trait Definition {
     fn charge_denied(&mut self, now: &BigUint, cost: &BigUint, wait: Option<&BigUint>);
 
     /// Gives back the part of `units`, charged at `then`, that is still owed at `now`, and returns the number of units
-    /// given back, rounded up. A window gives back units only if it counted them and is the window charged last.
+    /// given back, rounded up. Of windows, only the one that was charged last gives units back. The caller checks by
+    /// `place` that this window counted the units.
     fn give_back(&mut self, now: &BigUint, then: &BigUint, units: &BigUint) -> BigUint;
 
     /// Like `give_back`, for the `units` that were charged last. They may be a place in a queue, whose turn is still to

@@ -5,7 +5,7 @@ use num_integer::Integer;
 
 use crate::definition::Definition;
 
-/// The window opened last, if any.
+/// The window that was opened last, if there was one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FixedWindowFromFirst {
     limit: BigUint,

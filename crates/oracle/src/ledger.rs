@@ -39,8 +39,9 @@ struct Admission {
 /// *the units admitted in `[a, b]`, less those of them that were given back, are at most `burst + rate * (b - a)`,
 /// where `b - a` may be a tick longer.*
 ///
-/// Across changes of quota the bound is a sum: the last burst, the difference of each change to a smaller burst, the
-/// units that each rate gives during its own time, and a tick for each quota. All integers are unbounded.
+/// Across changes of quota the bound is a sum of four terms: the last burst; for each change to a smaller burst, the
+/// difference of the two bursts; the units that each rate gives during its own time; and a tick for each quota. All
+/// integers are unbounded.
 ///
 /// ```
 /// use tollgate_oracle::{Ledger, Rate};

@@ -174,7 +174,7 @@ impl Oracle {
             // The penalty is in force, since otherwise the request would not be denied.
             if let Some(penalty) = penalty.filter(|penalty| penalty.extended) {
                 let later = now + penalty.length_ns;
-                // The end stays if the extension would move it by less than a thousandth of the length.
+                // The end does not move if the extension would move it by less than a thousandth of the length.
                 if (end + penalty.length_ns.div_ceil(1_000)) <= later {
                     self.end = Some(self.round_up(&later));
                 }

@@ -118,7 +118,7 @@ impl RedisJointDecision {
 /// [group] of limits may say that the group only counts, or denies only together with other groups. The store is always
 /// asked, even for limits with leases; only a request with a single claim is decided as by
 /// [`check_n`](crate::RedisEntry::check_n), in the limit's mode. A limit that a group names twice is decided once, for
-/// the sum of the costs, and both claims have its decision.
+/// the sum of the costs, and both claims get this decision.
 ///
 /// In a cluster, limits of different clients need several calls: all limits are looked at first, and then charged slot
 /// by slot. If a later slot denies nevertheless, the charges of the earlier slots are given back. Until then other
@@ -222,8 +222,8 @@ struct JointAnswer {
     fault: Option<Fault>,
 }
 
-/// The claims of a request in the form in which they are decided: those of a group stand beside each other, and a limit
-/// that a group names twice is one claim for the sum of the costs.
+/// The claims of a request in the form in which they are decided: the claims of a group stand beside each other, and a
+/// limit that a group names twice is one claim for the sum of the costs.
 struct Gathered<'a> {
     claims: Vec<RedisClaim<'a>>,
     /// For each claim of the caller, its place among `claims`.

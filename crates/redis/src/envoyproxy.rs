@@ -14,12 +14,12 @@
 //! all other limits. So a batch of requests is one call, with the same deadline, circuit breaker and metrics.
 //!
 //! # What is bounded
-//! The count only grows until units are given back, so the store returns each of its values to one request only. So in
-//! one window of a key, all nodes of both programs together admit at most the limit plus the units that are given back
-//! in that window. They may admit fewer, since denied requests are counted, too. The limits of one request are counted
-//! one by one: if one limit denies, the others stay charged. Two nodes whose clocks differ by d count in different
-//! windows for a time of d whenever one window ends and the next begins. Around that moment up to twice the limit may
-//! be admitted, as with all fixed windows.
+//! Unless units are given back, the count only grows, and the store returns each value of the count to only one
+//! request. So in one window of a key, all nodes of both programs together admit at most the limit plus the units that
+//! are given back in that window. They may admit fewer, since denied requests are counted, too. The limits of one
+//! request are counted one by one: if one limit denies, the others stay charged. Two nodes whose clocks differ by d
+//! count in different windows for a time of d whenever one window ends and the next begins. Around that moment up to
+//! twice the limit may be admitted, as with all fixed windows.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;

@@ -1,4 +1,7 @@
 //! Decides requests by [`OnError`] while the store fails, without waiting for it.
+//!
+//! Requests under several limits are decided by `fall_back` in `all.rs`, and requests for a place in a queue by
+//! `without_store` in `reserve.rs`.
 
 use crate::decision::{RedisDecision, Source};
 use crate::error::Fault;

@@ -106,7 +106,7 @@ impl Inner {
         Era { plan: &self.plan, number: self.terms.era }
     }
 
-    /// The state of this limit, in a reply about it alone.
+    /// Reads the state of this limit from the reply to a request that asked about this limit alone.
     pub(crate) fn view<'a>(&'a self, reply: &'a ScriptReply) -> Result<StateView<'a>, Fault> {
         let seen = reply.parts.first().ok_or(Fault::Unexpected)?;
         Ok(StateView { plan: &self.plan, state: &seen.state, now_us: reply.now_us })

@@ -44,7 +44,7 @@ impl StoredKeys {
         let mut key = Vec::with_capacity(self.head.len() + client.len() + self.tail.len());
         key.extend_from_slice(&self.head);
         if client.len() > LONGEST {
-            key.extend_from_slice(b"%sha256-"); // `s` is no hexadecimal digit, so no escaped text starts so
+            key.extend_from_slice(b"%sha256-"); // no escaped text contains `%s`, since `s` is no hexadecimal digit
             for byte in &digest(&SHA256, client).as_ref()[..DIGEST] {
                 append_digits(&mut key, *byte);
             }

@@ -27,11 +27,12 @@
 //! A node looks at the words four times in the time to live. The result is valid for the time to live, which the node
 //! counts by its own clock from the moment at which it *asked*. So a late answer is valid for a shorter time, and
 //! clocks of different nodes are never compared. Until the node's own reports have reached the store, the node lends by
-//! no more than the least of them. Suppose that a node keeps reporting a headroom. While the store answers, it takes a
-//! quarter of the time to live and one call until every other node lends by no more than that headroom. At the latest,
-//! all nodes do so after twice the time to live, since by then nodes that cannot reach the store lend nothing. A higher
-//! headroom takes effect after the time to live, when the word of the lower level has drained. A node lends nothing if
-//! no headroom was reported within the time to live, or if it cannot look at the words.
+//! no more than the least of them. Suppose that a node keeps reporting a headroom. While the store answers, the report
+//! is in the store after at most a quarter of the time to live, and after another quarter every other node has looked
+//! and lends by no more than that headroom. (The times of the calls come on top.) If some nodes cannot reach the store,
+//! all nodes lend by no more than that headroom after twice the time to live, since by then such nodes lend nothing. A
+//! higher headroom takes effect after the time to live, when the word of the lower level has drained. A node lends
+//! nothing if no headroom was reported within the time to live, or if it cannot look at the words.
 //!
 //! # When the store fails
 //! A loan that the store does not decide is denied, or taken from the node's share, by the settings' [`OnError`]. A

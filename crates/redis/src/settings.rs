@@ -47,7 +47,7 @@ pub enum OnError {
     /// together.
     #[default]
     Local,
-    /// All requests are admitted, without any bound.
+    /// All requests that cost no more than the limit are admitted, without any bound.
     Allow,
     /// Requests are denied.
     Deny,
@@ -160,8 +160,8 @@ impl Settings {
     }
 
     /// The number of nodes that share the limit, at least 1. It determines each node's share while the store fails, and
-    /// the units that each node may hold in leases. If more nodes than this use the limit, both bounds grow with the
-    /// number of nodes.
+    /// the units that each node may hold in leases. Each further node that uses the limit adds its share, and the units
+    /// that it holds, to what all nodes together may admit.
     ///
     /// ```
     /// use tollgate_redis::Settings;
@@ -176,7 +176,8 @@ impl Settings {
     /// The number of keys whose leases and shares fit in the memory of this node at the same time. A key takes 14 bytes
     /// for the share, 22 to 66 bytes for its place in the table, and about 400 bytes while it has leases. A lease of
     /// 576 units or more adds 1,024 bytes. If the table has no place for a key, the store decides. If the store fails,
-    /// too, the key is denied.
+    /// [`OnError`] decides. With [`OnError::Local`], a key that finds no cell in the table of shares may then be denied
+    /// although it has units left (see [`tollgate::WhenFull::Spill`]).
     ///
     /// ```
     /// use tollgate_redis::Settings;
@@ -191,7 +192,8 @@ impl Settings {
 
     /// The most units of one key that this node holds in leases; at least 1. The default is half of the burst divided
     /// by the number of nodes. All nodes together then hold at most half of the burst, or one unit each if that is
-    /// more.
+    /// more. A request that costs more than the node may hold gets a lease of its own size, and normally spends it at
+    /// once.
     ///
     /// ```
     /// use tollgate_redis::Settings;

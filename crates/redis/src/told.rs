@@ -9,7 +9,7 @@ use tollgate::{Decision, DecisionSummary, DenialReason, Percent};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) allowed: bool,
-    /// The units that were charged or, if the request was denied, that it asked for.
+    /// The charged units or, if the request was denied, the units that it asked for.
     pub(crate) cost: u64,
     /// The most units that can be admitted at one instant. For a soft policy it is the softened limit.
     pub(crate) limit: u64,

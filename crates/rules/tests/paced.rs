@@ -277,7 +277,7 @@ proptest! {
         let quota = Quota::per(1, interval).burst(burst);
         let limiter = Limiter::builder(quota).clock(clock.clone()).build();
         let limit = pace(burst, 1, interval);
-        // A word of a table has at least 256 ticks for a unit.
+        // A unit that takes at least 16 us has at least 256 ticks in a word of a table.
         let tick = interval / 256 + Duration::from_nanos(1);
         for (step, _, cost) in steps {
             // The steps are whole ticks of both the table's word and the limiter's word, because otherwise the two

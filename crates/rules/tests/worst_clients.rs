@@ -39,7 +39,7 @@ fn clients_are_named_by_their_values_and_counted_by_denied_hits() {
     }
     let expected = [("bob".to_owned(), 5), ("alice".to_owned(), 1)];
     assert_eq!(told(&world, 0), expected);
-    // These hits would have been denied.
+    // The rule `tried` is in shadow mode: its list counts the hits that it would have denied.
     assert_eq!(told(&world, 1), expected);
     // All clients share one limit, so there are no clients to name.
     assert_eq!(told(&world, 2), []);

@@ -1,9 +1,9 @@
 //! [`Backoff`]: the time to wait before the next attempt, for all clients of this crate that try again by themselves.
 //!
-//! It is written by hand because libraries such as `backon` lengthen a wait by a random share: up to twice the wait,
-//! even if the wait is the longest. Here a wait never exceeds its maximum, because a random share of it is subtracted.
-//! The size of the share is a setting, as in envoyproxy/ratelimit. `tollgate-redis` has a backoff of its own, because
-//! its simulation must seed the random numbers.
+//! It is written by hand because libraries such as `backon` add a random time to each wait, so that even the longest
+//! wait may double. Here a wait never exceeds its maximum, because a random share of it is subtracted. The size of the
+//! share is a setting, as in envoyproxy/ratelimit. `tollgate-redis` has a backoff of its own, because its simulation
+//! must seed the random numbers.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;

@@ -18,7 +18,7 @@ pub(crate) const COLUMN: usize = 5;
 /// The number of seconds over which current rates are averaged: long enough to be read, short enough to be current.
 const PRESENT: usize = 5;
 
-/// The seconds between two samples of each rule that are kept. At this interval a rule takes 1 KB.
+/// The seconds between two kept samples of a rule. At this interval a rule takes 1 KB.
 const RULE_COLUMN: usize = 15;
 
 /// The samples. Only the page and its sampler take the lock: no request does.

@@ -8,8 +8,8 @@ use std::str::FromStr;
 use crate::address_error::AddressError;
 use crate::host_name::HostName;
 
-/// An address to listen on: an IP address or a host name with a port, or a port alone, which means all addresses. With
-/// port 0 the system chooses a free port.
+/// An address to listen on: an IP address or a host name with a port, or a colon and a port (`:8080`), which means all
+/// addresses. With port 0 the system chooses a free port.
 ///
 /// ```
 /// use tollgate_service::HostPort;

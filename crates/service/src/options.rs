@@ -69,12 +69,13 @@ pub struct Options {
     /// none.
     pub admin_hosts: Vec<HostName>,
     /// The maximum number of connections of all listeners together. Beyond it the service accepts at most 32
-    /// connections at a time, and answers them only health and metrics. The number must be at least 1. It must be at
-    /// most the process's limit of file descriptors less those that the process needs itself (96 and 4 for each core,
-    /// or half the limit if that is less). Default: the largest accepted number, but no more than 65,536.
+    /// connections at a time, which get answers only about health and metrics, and from the admin's routes. The number
+    /// must be at least 1. It must be at most the process's limit of file descriptors less those that the process needs
+    /// itself (96 and 4 for each core, or half the limit if that is less). Default: the largest accepted number, but no
+    /// more than 65,536.
     pub max_connections: Option<usize>,
-    /// Whether answers to Envoy contain `RateLimit-Limit`, `-Remaining` and `-Reset`, and `Retry-After` of a denial, for
-    /// Envoy to add to the response. Default: false.
+    /// Whether answers to Envoy contain `RateLimit-Limit`, `-Remaining` and `-Reset`, and `Retry-After` of a denial,
+    /// for Envoy to add to the response. Default: false.
     pub answer_headers: bool,
     /// Whether answers to Envoy contain the `metadata` of rules that let a request pass. Default: false.
     pub answer_metadata: bool,

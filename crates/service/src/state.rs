@@ -13,8 +13,8 @@
 //! no such file: that file would lack the latest assignments.
 //!
 //! The service also starts if the file cannot be read. A service that does not start limits nothing, while a service
-//! that begins without the state admits at most one limit more for each client. The bad file is logged, counted, and
-//! kept as `FILE.bad`.
+//! that begins without the state admits each client's whole limit at most once more. The bad file is logged, counted,
+//! and kept as `FILE.bad`.
 
 use std::ffi::OsStr;
 use std::fmt;

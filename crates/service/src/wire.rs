@@ -26,7 +26,7 @@ use crate::protocol::rls::{RateLimitRequest, RateLimitResponse, rate_limit_respo
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestRefusal {
     Request(RequestError),
-    /// A limit that comes with the request has a unit that does not exist.
+    /// A limit that comes with the request has a unit of time that does not exist.
     Unit(i32),
 }
 
@@ -311,7 +311,7 @@ fn headers(answer: &Answer) -> Vec<HeaderValue> {
         header("RateLimit-Reset", whole_seconds(status.reset_after)),
     ];
     // Envoy's own `Retry-After` (`enable_retry_after_header`) is the time until the reset. That is too late under GCRA,
-    // where a limit has room long before it is full again. Envoy keeps the header that comes from here.
+    // where a limit has room long before all of its units are back. Envoy keeps the header that comes from here.
     let wait = answer.retry_after();
     headers.extend(wait.map(|wait| header("Retry-After", whole_seconds(wait).max(1))));
     headers

@@ -1,8 +1,8 @@
 //! One request under several limits, charged to all of them or to none, while other threads charge the same words.
 //!
 //! Properties: no limit admits above its bound. If a request is denied after some limits have charged it, each of them
-//! gives the charge back. Only if another request has charged a limit in between may the charge stay there. Then at
-//! most the cost of the one denied request stays.
+//! gives the charge back. A charge may stay only in a limit that another request has charged in between. If two
+//! requests are denied, the charge of at most one of them stays in a limit.
 //!
 //! These models are sufficient because an undo changes one word once. Something can go wrong only if another charge
 //! comes between the request's own charge and its undo, or between the undo's load and its compare-and-swap. If a
@@ -75,8 +75,8 @@ fn against_a_charge() {
 }
 
 /// Like [`against_a_charge`], but by the limits' own clock, which stands still. A charge is given back even if it is
-/// undone after the other thread's charges, except for what drains in the difference of the two clocks, which is less
-/// than a unit.
+/// undone after the other thread's charges, except for the part that drains in about 1 ms. An undo allows for such a
+/// difference between the clock readings of two threads.
 fn by_own_clock(is_keyed: bool) {
     control::use_rounds(2);
     control::count_apart(true);
@@ -195,8 +195,8 @@ fn with_a_sketch() {
 }
 
 /// 2 threads: one thread's request is denied after a stripe was charged; the other thread charges the stripes. Neither
-/// gives a time, so the stripes are charged at the time of their own clock, which stands still. So the charge is given
-/// back even if it is undone after the other thread's charge.
+/// gives a time, so the stripes are charged by their own clock, which stands still. The first thread's charge is
+/// therefore given back even if it is undone after the other thread's charge.
 fn with_stripes() {
     let (quota, clock) = (Quota::per_second(1).burst(4), ManualClock::new());
     clock.set(NOW);
@@ -209,8 +209,8 @@ fn with_stripes() {
     let denied = check_all(&mut [shared.entry().cost(1), own.entry().cost(1), own.entry().cost(1)]);
     assert_eq!(denied.denied_by(), Some(2));
     let admitted = other.join().expect("the other thread");
-    // The units given back may be short by what drains in the difference of the two clocks. By this time that much has
-    // drained as well.
+    // An undo leaves out the part that drains in about 1 ms, the difference that it allows for between the clock
+    // readings of two threads. By this time that part has drained as well.
     clock.set(NOW + std::time::Duration::from_millis(3));
     let left = (0..5).filter(|_| shared.check().is_allowed()).count() as u64;
     account(4, admitted, left, 0);

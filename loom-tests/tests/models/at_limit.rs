@@ -1,7 +1,7 @@
 //! Denials that write: two threads are both denied on one word, or one is denied and the other admitted.
 //!
-//! Property, in every model: for some order of the requests, the exact reference model gives the same answers, and the
-//! same state after both threads have ended (the units left, and whether a penalty is in force). So each denial is
+//! Property, in every model: for some order of the requests, the exact reference model gives the same answers. After
+//! both threads have ended, it has the same units left, and agrees whether a penalty is in force. So each denial is
 //! added to the count once, exactly the N-th denial begins the penalty, and an admission resets the count. The charge
 //! of a denied request is not lost, and the end of a penalty never moves back.
 //!
@@ -82,7 +82,7 @@ fn just_enough(spurious: u32) {
 }
 
 /// One denial so far, where a penalty begins at the second: one thread is admitted, and the other is denied before or
-/// after that.
+/// after the admission.
 fn an_admission_in_between() {
     let setup = [ask(1, 5_000), ask(1, 5_000)];
     let lists = vec![vec![ask(1, 6_000)], vec![ask(1, 5_999)]];
@@ -103,7 +103,7 @@ fn at_the_end() {
     races(penalty(1, 2, 1, false), &setup, lists, 7_000);
 }
 
-/// Each denied request is charged once, while a unit drains.
+/// Each denied request is charged once, while units drain.
 fn charged_denials() {
     let counted = CountDenied { wait_ns: Some(3_000_000_000) };
     let at_limit = AtLimit { count_denied: Some(counted), ..AtLimit::default() };

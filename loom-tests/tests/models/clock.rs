@@ -3,10 +3,11 @@
 //! Properties: once a thread has seen a reading, it never reads an earlier time, whatever happens to the wall clock or
 //! the counter. The clock is corrected only once in each epoch, so it never runs faster than the slew allows.
 //!
-//! These models are sufficient because threads share only two words, `asked` and the offset. Each reading loads each
-//! word once and changes each word at most once. So two threads with two readings each cover every order of one
-//! thread's claim and correction and those of the other. If the counter is lost, a reading also uses a third and a
-//! fourth word, each of which one thread writes once.
+//! These models are sufficient because threads share only two words, `asked` and the offset (see
+//! `src/clock/follow.rs`). Each reading loads each word once and changes each word at most once: its claim changes
+//! `asked`, and its correction changes the offset. So two threads with two readings each cover every order of the two
+//! threads' claims and corrections. If the counter is lost, a reading also uses a third and a fourth word, each of
+//! which one thread writes once.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,12 +1,14 @@
 //! Floors advance while other threads charge keys, install keys, sweep, or ask with an old time.
 //!
-//! Properties, in every model: by the callers' own times no key is admitted above its bound; at the end no key has more
-//! left than its admissions allow; and an idle key is admitted.
+//! Properties, in every model:
+//! * By the callers' own times no key is admitted above its bound.
+//! * At the end no key has more left than its admissions allow.
+//! * An idle key is admitted.
 //!
-//! In these models an epoch is 102 s. The time in a word wraps at 512 s. A word is taken to be at most 307 s older than
-//! the floor. Floors begin at 200 s, so that a sweep can forget a key. A check at 450 s moves the floor more than once.
-//! If a word of 450 s is dated by the first floor, it reads as long expired. If no thread sweeps a word of 210 s, it
-//! reads as busy at 600 s.
+//! The times in a shard's words are read against the shard's floor: the floor *dates* them. In these models an epoch is
+//! 102 s. The time in a word wraps at 512 s. A word is taken to be at most 307 s older than the floor. Floors begin at
+//! 200 s, so that a sweep can forget a key. A check at 450 s moves the floor more than once. If a word of 450 s is
+//! dated by the first floor, it reads as long expired. If no thread sweeps a word of 210 s, it reads as busy at 600 s.
 //!
 //! These models are sufficient because a floor can advance at only four points of a reader: before its first header,
 //! between header and words, between words and second header, and after the second header. Two threads cover all four.
@@ -52,7 +54,7 @@ fn charge() {
     assert_no_claims(&table);
 }
 
-/// 2 threads: the times of one go past the floor and back again, and the time of the other is always behind the floor.
+/// 2 threads: the times of one thread go past the floor and back again; those of the other are always behind the floor.
 fn backward() {
     let (table, [key, _]) = shard(2);
     let there_and_back = [AFTER_MS, BEFORE_MS, AFTER_MS].map(|now_ms| ask(key, 1, now_ms));
@@ -86,9 +88,9 @@ fn install() {
     assert_no_claims(&table);
 }
 
-/// After a long silence one of 2 threads asks for the key that was there, and the other for another key. Since both
-/// keys are idle, both are admitted. Alternatively the install of one key denies the other key, and the statistics
-/// count that denial.
+/// After a long silence one of 2 threads asks for the key that was there, and the other for another key. Both keys are
+/// idle, so both are admitted, unless the install of one key makes the other install lose its only round. The
+/// statistics count such a denial.
 fn silence() {
     let (table, [key, other]) = shard(2);
     assert_admitted(&ask_all(&*table, &[ask(key, 1, BEFORE_MS)]));
@@ -103,9 +105,9 @@ fn silence() {
 }
 
 /// 2 threads: one installs a new key and stalls after its claim, and the other advances the floor. It advances the
-/// floor twice, because a key that has spent its burst is still live at the first time. A word with the new key's old
-/// time would be dated by the last floor, and would read as busy a little later. At the end the new key is idle, so it
-/// must be admitted.
+/// floor twice, because a third key that has spent its burst is still live at the first advance. A word with the new
+/// key's old time would be dated by the last floor, and would read as busy a little later. At the end the new key is
+/// idle, so it must be admitted.
 fn stalled_claim() {
     let (table, [busy, key]) = shard(2);
     let other = key_in(&table, [0, 0], 3);

@@ -1,8 +1,10 @@
 //! New keys: several threads at once ask for a key that has no cell.
 //!
-//! Properties, in every model: at every moment at most one live cell carries a key (under loom the core asserts this on
-//! the newest words after each install); by the callers' own times no key is admitted above its bound; at the end no
-//! key has more left than its admissions allow, and no claim is left.
+//! Properties, in every model:
+//! * At every moment at most one live cell carries a key. Under loom the core asserts this on the newest words after
+//!   each install.
+//! * By the callers' own times no key is admitted above its bound.
+//! * At the end no key has more left than its admissions allow, and no claim is left.
 //!
 //! These models are sufficient because two installs of a key meet only in the cells of its two shards and their
 //! headers. The smallest tables in which two installs can choose different cells have two cells in one shard, or one
@@ -44,8 +46,8 @@ fn same_key(asks: &[usize], burst: u64, cells: usize) {
 }
 
 /// Threads that ask for one new key and disagree on which cell it can take, with one cell in each of two shards. The
-/// cell of the key's second shard holds an idle key. The cell of its first shard holds a key that is idle only at the
-/// times of the last threads. If `once` is true, an install ends after it has lost one round.
+/// cell of the key's second shard holds an idle key. The cell of its first shard holds a key that is busy until 12 s,
+/// so only threads with later times can take it. If `once` is true, an install ends after it has lost one round.
 fn unlike_cells(nows_ms: &[u64], once: bool) {
     if once {
         control::use_rounds(1);
@@ -110,7 +112,8 @@ fn full_set() {
 }
 
 /// 2 threads with different keys of one tag. The first shard of each key is the second shard of the other, so the table
-/// takes them for one key. One shard's cell stays taken, and the other's is idle by the time of the race.
+/// takes them for one key. The cell of one shard stays taken, and the cell of the other shard is idle by the time
+/// of the race.
 fn equal_tags() {
     let table = cells_of("gcra 1/s burst 4", 3, 1);
     let one = key_in(&table, [0, 1], 1);

@@ -6,8 +6,8 @@
 //!
 //! These models are sufficient because a request's loop depends on other threads only through the word that it finds.
 //! With two threads, each charge can come between the load and the compare-and-swap of any other charge. With two
-//! requests for each thread, a charge can also come after that compare-and-swap has failed once. With three threads one
-//! thread can lose its compare-and-swap twice.
+//! requests for each thread, the other thread's second charge can also come between a failed compare-and-swap and its
+//! retry, so that the retry fails too. With three threads the two failures can be caused by two different threads.
 
 use std::sync::Arc;
 
@@ -54,12 +54,13 @@ fn three_threads_once(burst: u64) {
     races(burst, &[], vec![vec![ask(1, 5_000)]; 3]);
 }
 
-/// 2 threads share a burst of 3. One asks for 2 units, the other for 1 and 1, and the order decides what fits.
+/// 2 threads share a burst of 3. One asks once for 2 units, the other twice for 1 unit, and the order decides what
+/// fits.
 fn unequal_costs() {
     races(3, &[], vec![vec![ask(2, 5_000)], vec![ask(1, 5_000), ask(1, 5_000)]]);
 }
 
-/// 2 threads, one of them a second behind, which must not set the word back to its own time.
+/// 2 threads. The clock of one is a second behind, and this thread must not set the word back to its own time.
 fn stale_now() {
     races(2, &[ask(1, 5_000)], vec![vec![ask(1, 5_000); 2], vec![ask(1, 6_000); 2]]);
 }

@@ -6,10 +6,10 @@
 //! least one is admitted.
 //!
 //! These models are sufficient because requests meet only in slots, and each slot is a word that is taken by a
-//! compare-and-swap. With two threads, every such step of one can come between the other's load and compare-and-swap.
-//! With two slots, a request for both can fail at the first slot or at the last, and a thread's second request finds
-//! what a failed one has left. The cursor and the bounds of rows are only hints and caches. A model with rows of two
-//! slots shows that no slot is skipped for good.
+//! compare-and-swap. With two threads, every such step of one thread can come between the other thread's load and
+//! compare-and-swap. With two slots, a request for both can fail at the first slot or at the last, and a thread's
+//! second request finds what a failed one has left. The cursor, at which a search begins, is only a hint, and the
+//! bounds of rows are only caches. A model with rows of two slots shows that no slot is skipped for good.
 
 use std::sync::Arc;
 use std::time::Duration;

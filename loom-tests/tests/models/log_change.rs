@@ -72,8 +72,8 @@ fn asked(log: &Limiter, cost: u64) -> u64 {
     if log.entry().at(at(6_000)).check_n(cost).is_allowed() { cost } else { 0 }
 }
 
-/// 2 threads: one takes a unit, the other lowers the limit from two to one. Under the lower limit the newest admitted
-/// unit decides.
+/// 2 threads: one asks for a second unit, the other lowers the limit from two to one. When the first unit has left the
+/// window, a unit is left under the lower limit exactly if the second was denied.
 fn lowered_against_take() {
     let log = changing(2);
     assert_admitted(&ask_all(&*log, &[ask(1, 5_000)]));

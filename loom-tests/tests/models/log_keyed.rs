@@ -1,13 +1,16 @@
 //! Keyed sliding logs: entries are given to keys, and taken from idle keys that may come back.
 //!
-//! Properties, in every model: at every moment at most one entry belongs to a key (under loom the core asserts this on
-//! the newest headers after each install); by the callers' own times no window of any key holds more than the limit; at
-//! the end each key has exactly as many units left as its admissions allow.
+//! Properties, in every model:
+//! * At every moment at most one entry belongs to a key. Under loom the core asserts this on the newest headers after
+//!   each install.
+//! * By the callers' own times no window of any key holds more than the limit.
+//! * At the end each key has exactly as many units left as its admissions allow.
 //!
-//! These models are sufficient because two keys meet only in the header, the `until` and the slots of one entry, and
-//! two requests of one key meet only in the headers of its two shards. The smallest store in which two installs can
-//! choose different entries, and in which a forgotten key has another place to go, has one entry in each of two shards.
-//! One slot is the smallest log. If a unit is lost in it, one unit too many is admitted.
+//! These models are sufficient because two keys meet only in one entry: in its header, its slots and its `until`, the
+//! instant from which all its slots are free. Two requests of one key meet only in the headers of its two shards. The
+//! smallest store in which two installs can choose different entries, and in which a forgotten key has another place to
+//! go, has one entry in each of two shards. One slot is the smallest log. If a unit is lost in it, one unit too many is
+//! admitted.
 
 use std::sync::Arc;
 

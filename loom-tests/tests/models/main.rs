@@ -3,6 +3,8 @@
 //! In each model a few threads race through the public API for a limit of a few cells. The model checks the properties
 //! that must hold at the end (and at each step, if the core asserts them under loom). Each model has at least one
 //! control, named `..._is_caught`. It runs the same threads with a planted bug, which the model must notice.
+//!
+//! The head of `src/keyed/mod.rs` explains the words for tables, such as *floor*, *claim*, *unit* and *spill*.
 
 #[cfg(loom)]
 mod all;

@@ -1,16 +1,16 @@
 //! Callers bring quotas with their requests, while other threads make requests, bring quotas and free the places of
 //! quotas.
 //!
-//! Properties: whatever quotas the requests of a key bring, at one instant the key is admitted at most the largest
-//! burst, and each request is decided by the burst that it brings. A unit that has drained is never given back, even if
+//! Properties: at one instant a key is admitted at most the largest burst of all quotas that its requests bring. Each
+//! request is decided by the burst that it brings. A unit that has drained is never given back, even if
 //! a quota reaches a key late or a permit is older than a change of quota. When all threads have ended, no word belongs
 //! to a quota whose place another quota may take. A request is decided by its own quota alone, or denied. It is never
 //! decided by another quota that has taken the place.
 //!
 //! These models are sufficient because threads change the use of a place by read-modify-writes alone. There are three
 //! such threads: one that pins a place, one that passes over the table, and one that brings a quota. They meet in
-//! pairs. So there are as few places as possible: one besides the place of the table's own quota, or the two places of
-//! a window.
+//! pairs. So there are as few places as possible besides the place of the table's own quota: one, or the two in which a
+//! quota may stand under loom.
 
 use std::sync::Arc;
 
@@ -78,8 +78,8 @@ fn left(table: &ModelTable, key: ModelKey, at: Timestamp) -> u64 {
     table.entry(&key).under(fast()).expect("a place").at(at).peek(0).remaining()
 }
 
-/// 2 threads ask for one key, each under its own quota. The units that one thread is admitted leave no room for those
-/// of the other.
+/// 2 threads ask for one key, each under its own quota. If one thread is admitted its units, they leave no room for the
+/// units of the other thread.
 fn requests_under_two_quotas() {
     let (table, key) = table_of(2);
     assert_eq!(admitted(&table, key, slow(), NOW, 0), 0);

@@ -1,7 +1,9 @@
 //! Idle keys: callers whose clocks may differ take over the keys' cells, while the keys return.
 //!
-//! Properties, in every model: by the callers' own times no key is admitted above its bound; at the end no key has more
-//! left than its admissions allow; at every moment at most one live cell carries a key; at the end no claim is left.
+//! Properties, in every model:
+//! * By the callers' own times no key is admitted above its bound.
+//! * At every moment at most one live cell carries a key.
+//! * At the end no key has more left than its admissions allow, and no claim is left.
 //!
 //! These models are sufficient because a reclaim changes one word and leaves only one trace: the floor, below which
 //! keys may have been forgotten. Two things can go wrong. A charge can come between the reclaim's load and its
@@ -54,7 +56,7 @@ fn late_return() {
     returns(&[&[(true, 1, 10_000)], &[(false, 1, 20_000)]]);
 }
 
-/// 2 threads as before, but the late thread asks twice, at a time when the old word has one unit left.
+/// 2 threads as in [`late_return`], but the late thread asks twice, at a time when the old word has one unit left.
 fn late_return_with_a_unit() {
     returns(&[&[(true, 1, 11_000), (true, 1, 11_000)], &[(false, 2, 20_000)]]);
 }

@@ -5,10 +5,10 @@
 //! key that has another row to itself.
 //!
 //! These models are sufficient because a request meets other requests only in the cells of its key. Of two rows one
-//! decides and the other is charged before it. A third row would only be one more that is charged before. A second key
-//! shares one cell with the first, which may be in either of the two rows. Loom orders all read-modify-writes of one
-//! word, and does not reorder those of different words (see `loom_tests`). So these models do not show the properties
-//! that depend on such reordering. The head of `src/sketch/cell.rs` argues for them.
+//! decides and the other is charged before it. A third row would only be one more row that is charged before. A second
+//! key shares one cell with the first, which may be in either of the two rows. Loom orders all read-modify-writes of
+//! one word, and does not reorder those of different words (see `loom_tests`). So these models do not show the
+//! properties that depend on such reordering. The head of `src/sketch/cell.rs` argues for them.
 
 use loom_tests::race::{Call, ask, ask_all, race};
 use loom_tests::sketch::{Sketch, key_with, sketch};
@@ -72,7 +72,8 @@ fn loser() {
     assert_intervals(1, key, &[&calls, &after]);
 }
 
-/// 2 threads ask for 2 of 3 units each. One of them is a second behind. A request after both must see both charges.
+/// 2 threads ask for 2 of 3 units each. One of the threads is a second behind. A request after both must see both
+/// charges.
 fn late_in_flight() {
     let sketch = gcra(3);
     let key = key_with(&sketch, [0, 0]);

@@ -92,8 +92,8 @@ fn install() {
 }
 
 /// 2 threads: one asks for another key, which takes the first key's cell, and then for the first key again, which must
-/// go to its other shard. The other thread takes a snapshot. So the first key moves from shard `from` to its other
-/// shard. A snapshot reads shard 0 first. The other key's second shard is full.
+/// go to its other shard. So the first key moves from shard `from` to its other shard. Meanwhile the other thread takes
+/// a snapshot, which reads shard 0 first. The second shard of the key that takes the cell is full.
 fn moved(from: u32) {
     control::count_apart(true);
     control::use_rounds(1);

@@ -1,16 +1,18 @@
 //! Keys without a cell: the spill decides them, while other threads install them.
 //!
-//! Properties, in every model: by the callers' own times no key is admitted above its bound, whether it was decided in
-//! the spill, in its cell, or in both in turn; at the end no claim is left.
+//! Properties, in every model:
+//! * By the callers' own times no key is admitted above its bound, whether it was decided in the spill, in its cell, or
+//!   in both in turn.
+//! * At the end no claim is left.
 //!
-//! These models are sufficient because a charge can be lost between the spill and a cell in only one way: one spiller
-//! (a thread that decides in the spill) races with one installer of the same key. The spiller's charge, its fence and
-//! its second look at the cells race with the installer's claim, its fence and its estimate. One shard with one cell
-//! has all of these steps. Another key, a stranger, holds the cell at first, and is idle by the time of later requests.
-//! In one more model a key gets the cell and loses it again, while a spiller looks at the cell. Two spillers of one key
-//! meet in the sketch, which has its own models. Here they meet when a lost round leaves both without a cell. In a
-//! table of several quotas there are two more steps: the spiller and the installer also read the quota, and a change of
-//! quota converts the sketch's words.
+//! A *spiller* is a thread that decides in the spill. These models are sufficient because a charge can be lost between
+//! the spill and a cell in only one way: one spiller races with one installer of the same key. The spiller's charge,
+//! its fence and its second look at the cells race with the installer's claim, its fence and its estimate. One shard
+//! with one cell has all of these steps. Another key, a stranger, holds the cell at first, and is idle by the time of
+//! later requests. In one more model a key gets the cell and loses it again, while a spiller looks at the cell. Two
+//! spillers of one key meet in the sketch, which has its own models. Here they meet when a lost round leaves both
+//! without a cell. In a table of several quotas there are two more steps: the spiller and the installer also read the
+//! quota, and a change of quota converts the sketch's words.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,8 +58,8 @@ fn hand_over() {
     beside_a_stranger(2, &[&[(true, 4, 10_500)], &[(true, 4, 12_000)]]);
 }
 
-/// 2 threads as before, but one asks twice for half the burst while the stranger holds the cell, and the other asks for
-/// 3 units.
+/// 2 threads as in [`hand_over`], but one asks twice for half the burst while the stranger holds the cell, and the
+/// other asks for 3 units.
 fn hand_over_in_parts() {
     beside_a_stranger(2, &[&[(true, 2, 10_500), (true, 2, 10_500)], &[(true, 3, 12_000)]]);
 }
@@ -138,8 +140,8 @@ fn a_spill_during_a_change() {
     control::plant(None);
     let left = table.entry(&key).at(now).peek(0);
     assert!(admitted + left.remaining() <= 4, "{ABOVE_BOUND}: {admitted} admitted, {left:?}");
-    // A thread on its own never loses a round. But units that were added to only one cell of the spill before the
-    // change stay there.
+    // No other thread makes requests, so the request loses no round. But if the quota changes when the request has
+    // charged only one of its two cells in the spill, the units stay in that cell.
     assert!(admitted + left.remaining() >= 2, "{LOST_CHARGE}: {admitted} admitted, {left:?}");
     // The debt stays in the cell that the key then gets, although the ticks of that cell have another length.
     let later = now + Duration::from_secs(4);

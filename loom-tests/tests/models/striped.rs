@@ -43,18 +43,18 @@ fn share(burst: u64, stripes: usize, lists: Vec<Vec<RaceRequest>>) {
     assert!(admitted(&calls) >= burst.min(asked), "{REFUSED}: {calls:?}");
 }
 
-/// 2 threads make 2 requests each, to 2 stripes of 1 unit.
+/// 2 threads make 2 requests each, to 2 stripes of 1 unit each.
 fn two_by_two() {
     share(2, 2, vec![vec![ask(1, 5_000); 2]; 2]);
 }
 
-/// 2 threads make 3 requests and 1, to 2 stripes of 2 units. The third request takes a unit from the other thread's
-/// stripe.
+/// 2 threads make 3 requests and 1 request, to 2 stripes of 2 units each. The first thread's third request takes a unit
+/// from the other thread's stripe.
 fn one_takes_more() {
     share(4, 2, vec![vec![ask(1, 5_000); 3], vec![ask(1, 5_000)]]);
 }
 
-/// 3 threads make two requests, one and one, to 4 stripes of 1 unit.
+/// 3 threads: one makes 2 requests, the others make 1 each, to 4 stripes of 1 unit each.
 fn three_threads() {
     share(4, 4, vec![vec![ask(1, 5_000); 2], vec![ask(1, 5_000)], vec![ask(1, 5_000)]]);
 }

@@ -1,12 +1,16 @@
-//! Tables with units of two shards. These models cover what the models with units of one shard leave out.
+//! Tables with units of two shards: a unit is a pair of shards side by side, and a key may live in two units. The other
+//! models have units of one shard. These models cover what the others leave out.
 //!
-//! Properties, in every model: at every moment at most one live cell carries a key (or two keys that the table takes
-//! for one); by the callers' own times no key is admitted above its bound; at the end no claim is left.
+//! Properties, in every model:
+//! * At every moment at most one live cell carries a key, or two keys that the table takes for one.
+//! * By the callers' own times no key is admitted above its bound.
+//! * At the end no claim is left.
 //!
-//! Four shards with one cell each make two units, and no key ever has more than two. These models are sufficient
-//! because an install searches its key's shards as one list, whatever units they belong to. So threads only have to
-//! meet in a shard that is not the home of both, in each step that uses the list: where an install verifies, where it
-//! reads the floors, where a spiller looks again, and where two keys of one tag have different homes.
+//! Four shards with one cell each make two units, as many as any key has. These models are sufficient because an
+//! install searches its key's shards as one list, whatever units they belong to. So it is enough that two threads meet
+//! in a shard that is not the home of both. They meet in each step that uses the list: where an install scans the cells
+//! after its claim, where it reads the floors, and where a spiller looks again. In one model two keys of one tag have
+//! different homes.
 
 use std::sync::Arc;
 
@@ -60,8 +64,8 @@ fn unlike_units(nows_ms: &[u64]) {
     assert_no_claims(&table);
 }
 
-/// 2 threads: at 20 s, one takes the key's idle cell at its home for another key. The other, still at 10 s, asks for
-/// the key, which can only go to its second unit.
+/// 2 threads: at 20 s, one takes the idle cell of `key` at its home for another key. The second thread, still at 10 s,
+/// asks for `key`. If the cell has been taken by then, only the second unit of `key` has room for it.
 fn late_return() {
     settings();
     let table = table("gcra 1/s burst 2", 4, 1);
@@ -77,8 +81,8 @@ fn late_return() {
     assert_no_claims(&table);
 }
 
-/// 2 threads with different keys of one tag, whose homes are the two shards of one unit (a unit is a pair of shards).
-/// The table takes them for one key. All cells are busy except for two idle ones, one in each of the key's two units.
+/// 2 threads with different keys of one tag, whose homes are the two shards of one unit. The table takes them for one
+/// key. At 13 s two cells are idle, one in each of the key's two units, and all other cells are busy.
 fn siblings_of_one_tag() {
     let (table, one) = held();
     let other = ModelKey { first: 1, ..one };

@@ -21,7 +21,6 @@ const NOW: Timestamp = Timestamp::from_secs(5);
 const MINUTE: Duration = Duration::from_secs(60);
 const KEY: ModelKey = ModelKey { first: 0, tag: 3 };
 
-/// One unit per second.
 /// A limit of one unit a second.
 pub(crate) fn limiter(burst: u64) -> Arc<Limiter> {
     Arc::new(Limiter::builder(Quota::per_second(1).burst(burst)).clock(ManualClock::new()).build())

@@ -116,7 +116,7 @@ impl<'a> Hand<'a> {
         self.told
     }
 
-    /// Calls the verbs that only a shop has. Returns `false` if there was nothing to call.
+    /// Calls the verbs that only a [`Shop`] has. Returns `false` if there was nothing to call.
     fn ask_shop(&mut self, world: &'a World, shop: &'a Shop, ask: &Ask, begun: Begun) -> bool {
         let (Ask { key, cost, .. }, at) = (*ask, begun.at);
         let wait = Duration::from_nanos(ask.wait_ns);
@@ -215,8 +215,8 @@ impl<'a> Hand<'a> {
                 self.permits.push((self.told.events.len() - 1, permit));
             }
             Decision::Denied(denial) => {
-                // These denials write: a new key that a table denies claims a cell and gives it back, and a log marks
-                // its slots.
+                // A denial may write in two cases: a table claims a cell for a new key and gives the cell back, and a
+                // log marks its slots.
                 let is_log = matches!(world.subject, Subject::Log(_) | Subject::LiveLog(_));
                 if ask.key == LIMITER && !is_log {
                     assert_eq!(control::writes(), begun.writes, "{DENIAL_WROTE}: {ask:?}");

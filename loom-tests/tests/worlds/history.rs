@@ -5,12 +5,12 @@
 //! overlap.
 //!
 //! # The bound of GCRA
-//! In any interval of the callers' own times, the units admitted less those given back are at most the sum of the
-//! burst, the units that the rate gives, and the documented ticks. A place counts at the instant at which its turn
-//! comes. If the largest place exceeds the burst, its size replaces the burst in this sum. A charge into debt is never
-//! denied, so it counts only against admissions that came after it. A reset forgives all charges, so the history is
-//! split there. A call that overlaps the reset is in neither part. If units of a charge from before the reset are given
-//! back after the reset, they reduce other charges, and may be admitted once more.
+//! In any interval of the callers' own times, take the units admitted, less those given back. They are at most the sum
+//! of the burst, the units that the rate gives, and the documented ticks. A place counts at the instant at which its
+//! turn comes. If the largest place exceeds the burst, its size replaces the burst in this sum. A charge into debt is
+//! never denied, so it counts only against admissions that came after it. A reset forgives all charges, so the history
+//! is split there. A call that overlaps the reset is in neither part. If units of a charge from before the reset are
+//! given back after the reset, they reduce other charges, and may be admitted once more.
 //!
 //! Units that are given back have not drained, so they are subtracted from their charge. From then on the limit is as
 //! if less had been charged. Until then the whole charge is in force.
@@ -133,8 +133,8 @@ pub(crate) struct Forgotten {
 pub(crate) enum Bound {
     /// GCRA on `words` words, each of which may admit a tick too early. The quota may have been changed once.
     Gcra { rate: Rate, words: u64, change: Option<Change> },
-    /// GCRA whose quota was changed and changed back. The bound is the sum of the larger of the two quotas, the units
-    /// that it gives in `astride_ns`, and the units that a lower limit forgot. `astride_ns` is the time by which
+    /// GCRA whose quota was changed and changed back. The bound is that of the larger quota, plus the units that this
+    /// quota gives in `astride_ns`, plus the units that a lower limit forgot. `astride_ns` is the time by which
     /// decisions of one quota may lie on the other quota's side of a change. Calls that were certainly decided by one
     /// quota keep the bound of that quota.
     ToAndFro { rate: Rate, words: u64, astride_ns: u64, forgotten: Forgotten, phases: [Phase; 3] },
@@ -270,7 +270,7 @@ fn part(event: &Event, bound: &Bound, units: u64) -> Part {
     Part { from_ns, to_ns, units, begin: event.begin, end: event.end }
 }
 
-/// True if every interval keeps the bound or, if `around` is given, every interval that contains it.
+/// Checks that every interval keeps the bound. If `around` is given, only intervals that contain it are checked.
 fn keeps(
     bound: &Bound,
     parts: &[Part],
@@ -363,8 +363,8 @@ fn keeps(
     }
 }
 
-/// Checks that the units of every interval are at most the burst and the units that have come back within it. All
-/// amounts are in fractions of a unit; `unit` of them make one unit.
+/// Checks that in every interval the units admitted are at most the burst plus the units that the rate gives in that
+/// interval. All amounts are in fractions of a unit; `unit` of them make one unit.
 fn intervals(
     parts: &[Part],
     around: Option<Part>,

@@ -55,7 +55,8 @@ pub(crate) enum Family {
     Sketch,
     Log,
     Logs,
-    /// A sliding log whose count is changed and changed back.
+    /// A sliding log whose limit is changed while requests run. In the end the first limit is set again, to judge what
+    /// is left.
     LiveLog,
 }
 

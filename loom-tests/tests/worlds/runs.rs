@@ -197,7 +197,7 @@ fn is_caught(control: &Control) -> bool {
     is_caught
 }
 
-/// True if all chosen worlds pass, and each two verbs have met.
+/// True if all chosen worlds pass, and every pair of verbs has met.
 fn worlds(choice: &Choice) -> bool {
     let start = Instant::now();
     let hours = choice.hours.map(|hours| Duration::from_secs_f64(hours * 3_600.0));

@@ -149,7 +149,8 @@ impl Shop {
         self.home(key).entry(at).reset();
     }
 
-    /// Takes a place in the queue. If the models have no queue, it makes a reservation instead.
+    /// Takes a place in the queue. For a quota that may change, a tier, or a time that the caller gives, it makes a
+    /// reservation instead.
     pub(crate) fn queue(&self, key: u64, cost: u64, wait: Wait, at: At) -> Option<Reservation> {
         match (self.home(key), at) {
             (home @ (Home::Limiter(_) | Home::Table(..)), None) => {

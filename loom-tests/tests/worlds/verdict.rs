@@ -105,7 +105,7 @@ impl World {
         match &self.subject {
             Subject::Shop(shop) => key <= LIVE || !shop.was_crowded(),
             Subject::Striped(_) | Subject::Log(_) => true,
-            // Judged by `judge_limits`.
+            // `judge_limits` judges this log.
             Subject::LiveLog(_) => false,
             Subject::Sketch(_) | Subject::Logs(_) => false,
         }

@@ -304,7 +304,8 @@ mod tests {
     use super::*;
     use crate::hash::Tag;
 
-    /// A table of two units whose floors are at granule 7, with these words.
+    /// A table of two units of shards (see [`crate::hash::UNIT`]). The floor of each shard is granule 7. `words` are
+    /// (shard, cell, word).
     fn table(layout: Layout, words: &[(usize, usize, u64)]) -> Table {
         let table = Table::new(layout, 15, 7).expect("a table of two units");
         for &(shard, cell, word) in words {

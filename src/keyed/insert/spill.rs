@@ -144,8 +144,9 @@ impl Key<'_> {
                     // A round is used up. After the last round the spill gives no decision, and the request is denied.
                     Again::Disturbed | Again::Passed => rounds.next()?,
                 };
-                // If a floor has passed the decision, the request is decided anew from that floor. Otherwise the
-                // decision may still stand, and the spiller looks once more.
+                // If the floor of one of the key's shards is now later than `at_ns`, the instant as of which the
+                // request was decided, the request is decided anew, as of that floor or later. Otherwise the decision
+                // may still stand, and the spiller looks once more.
                 if matches!(again, Again::Passed) {
                     break;
                 }

@@ -1,6 +1,6 @@
-//! Giving a key an entry: claim, fence, verify, open. This is the protocol of `src/keyed/insert/install.rs`, whose head
-//! proves that at every moment at most one entry belongs to a key. For that proof, an entry that a thread is about to
-//! forget (`Closing`) counts as live. The protocol differs in three points:
+//! Giving a key an entry: claim, fence, verify, open. This is the protocol of `src/keyed/insert/install.rs`. The head
+//! of that file proves that at every moment at most one live cell carries a key. The same proof holds for entries, if
+//! an entry that a thread is about to forget (`Closing`) counts as live. The protocol differs in three points:
 //!
 //! * Claims are distinguished by the generation in each header, not by a counter in each shard.
 //! * A key's log is opened empty, and the request is then decided in it as in any other log.

@@ -146,7 +146,7 @@ impl Table {
         // Both numbers are copied, because the compiler would load them again after each Acquire load.
         let (back, mask) = (layout.back, layout.time_mask);
         // `earliest` depends on `now_ns` alone, so it is computed while the cache line is still being fetched. `read`
-        // checks that `now_ns` is near to the floor, since only then do the low bits of a word name one instant.
+        // checks that `now_ns` is near to the floor, since only then do the low bits of a word name only one instant.
         let earliest = gcra.moment(now_ns).unit.wrapping_sub(back);
         let (cell, word) = self.read(shard, tag, now_ns)?;
         // The word's time, counted from `earliest`. In the same count, `now_ns` is `back`.
@@ -351,7 +351,7 @@ fn priced<D>(
             let (outcome, next) =
                 layout.planned(algorithm, ask.check(), own, word, ask.now_ns);
             // The numbers were read after the word. They belong to the word's quota if the word has not been replaced
-            // since: see `price.rs`.
+            // since: see `lookup/price.rs`.
             let stands = if next == word {
                 points::is_whole(shard.load(cell) == word)
             } else {

@@ -301,7 +301,7 @@ impl<T: Terms> Reading for KeyWord<T> {
 impl<T: Terms> Slot<KeyWord<T>> for Words<'_> {
     /// Writes the word in the ticks of the quota that decided. This re-bases a word of a replaced quota. The CAS
     /// expects the exact word. If it succeeds, the word was read by the numbers of its own quota: see the head of
-    /// `price.rs`.
+    /// `lookup/price.rs`.
     fn write(&self, read: &KeyWord<T>, next: Held) -> bool {
         self.put(read, read.own, next)
     }

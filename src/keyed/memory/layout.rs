@@ -21,9 +21,9 @@
 //!   also lies up to `ahead` later. A word under a penalty becomes idle when the penalty ends, and the word that it
 //!   replaced would have become idle no later. So the lower bound holds for a penalty, too.
 //!
-//! This range is at most 5E + before + ahead wide, which fits in the field. So the low bits name one instant. A request
-//! that is late by less than an epoch, as happens when threads read the clock in different orders, is decided like any
-//! other.
+//! This range is at most 5E + before + ahead wide, which fits in the field. So the low bits name only one instant. A
+//! request that is late by less than an epoch, as happens when threads read the clock in different orders, is decided
+//! like any other.
 
 mod demand;
 mod idleness;
@@ -358,7 +358,7 @@ impl Layout {
     ) -> (Outcome, TableWord) {
         let moment = algorithm.moment(now_ns);
         // The caller has checked that `now_ns` is near to the floor that dates this word. So the low bits of the word's
-        // time name one instant.
+        // time name only one instant.
         let held = self.unpack(word, algorithm, moment);
         let seen = HeldAt { held, at_ns: now_ns, moment, late: 0 };
         // `now_ns` lies at most an epoch above the floor, so the next word, which is written at `now_ns`, can be read

@@ -12,7 +12,7 @@
 //! after every word with that index has been replaced. So a thread that finds numbers half written has read a word that
 //! has been replaced by now. The thread notices this by the version of the entry, which is odd while the numbers are
 //! written. It then looks for the key again. A thread that has read all of the old numbers notices that its word has
-//! been replaced: it either tries a CAS, which fails, or loads the word a second time. See `price.rs`.
+//! been replaced: it either tries a CAS, which fails, or loads the word a second time. See `lookup/price.rs`.
 //!
 //! # When an index is free again
 //! An index is free at the end of the change that retired it. Before the change returns, it replaces every word with
@@ -52,7 +52,7 @@ pub(in crate::keyed) const TIERS_MAX: usize = 16;
 /// indices, since loom explores all of them.
 // With two indices, a thread that sleeps during two changes could find another quota under its index. With four, it
 // would have to sleep during four changes (three in a table of two tiers), and then find a word with the same bits
-// (`price.rs`).
+// (`lookup/price.rs`).
 const INDICES_MIN: usize = if cfg!(loom) { 2 } else { 4 };
 
 /// Twice as many indices as tiers, so that a change finds a free one.
@@ -440,10 +440,10 @@ impl Book {
     }
 
     /// True if a charge was made after the quota of this index came into force. (The same quota may also have been in
-    /// force earlier, under another index.) The answer is right if the word has not been replaced: see `price.rs`. A
-    /// charge at the very instant of the change may have been made under the earlier quota. This does no harm: no time
-    /// had passed between the charge and the change, so nothing had drained under the earlier quota. The result is
-    /// false for the charges in `void`, which is empty except in a book of own quotas.
+    /// force earlier, under another index.) The answer is right if the word has not been replaced: see
+    /// `lookup/price.rs`. A charge at the very instant of the change may have been made under the earlier quota. This
+    /// does no harm: no time had passed between the charge and the change, so nothing had drained under the earlier
+    /// quota. The result is false for the charges in `void`, which is empty except in a book of own quotas.
     pub(in crate::keyed) fn is_of(&self, own: OwnBits, charge: &View, void: Void) -> bool {
         let (charged_ns, index) = (charge.at_ns.max(charge.now_ns), self.index(own.to_bits()));
         charged_ns >= self.entries[index].since_ns() && !void.holds(charged_ns, index)

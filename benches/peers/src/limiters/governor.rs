@@ -36,8 +36,8 @@ pub(crate) fn keyed_with_room(keys: u64, expect: Expect) -> Boxed<u64> {
     ask("governor, room for all", limiter)
 }
 
-/// One function serves both stores: if a second function called governor's, the compiler would not inline it into the
-/// first.
+/// One function serves both stores. If a second function also called governor's `check_key`, the compiler would no
+/// longer inline `check_key` into the first.
 fn ask<K: Hash + Eq + Clone + Send + Sync + 'static>(
     name: &str,
     limiter: DefaultKeyedRateLimiter<K>,

@@ -1,4 +1,5 @@
-//! The prototype shows the cost of a decision that is right only for one thread and for known keys.
+//! The prototype shows what a decision costs if it has to be right only for one thread, and only for a fixed set of
+//! keys that fits in the table.
 //!
 //! Its table consists of cache lines. Each has a header and seven words, `[tag | time]`. A key has a word in its own
 //! line, or in the next. Decisions are GCRA in ticks. The prototype leaves out the parts that make a table right for

@@ -36,7 +36,7 @@ pub(crate) fn all(figures: &Figures) -> io::Result<Vec<(&'static str, String)>> 
     ])
 }
 
-/// Powers of ten from `low` to `high`, over this many pixels.
+/// A logarithmic axis from 10^`low` to 10^`high`, drawn from pixel `from` to pixel `to`.
 #[derive(Clone, Copy)]
 struct LogScale {
     low: i32,

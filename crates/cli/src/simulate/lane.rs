@@ -32,7 +32,7 @@ pub(super) struct SimulatedLane {
     pub(super) delays: Option<DelaySummary>,
     pub(super) admitted_count: u64,
     pub(super) refused_count: u64,
-    /// For each limit, the maximum number of requests that left in any half-open interval of its period.
+    /// For each limit, the maximum number of requests that left in any half-open interval as long as its period.
     pub(super) max_in_period: Vec<u64>,
     pub(super) longest_wait: Duration,
     /// The longest time from the departure of one admitted request to that of the next.

@@ -6,7 +6,7 @@ use crate::common::{Scratch, admitted};
 use crate::decided::{self, by_beginnings};
 use crate::in_process::{letters, rule_file};
 
-/// Makes a directory for one run. Examples of the same policy have different requests.
+/// Makes an empty directory for one run. Two examples may get the same one, but they run one after the other.
 fn scratch(command: &str, example: &WorkedExample, policies: &[&str]) -> Scratch {
     let is_word = |letter: char| letter.is_ascii_alphanumeric();
     let name = format!("{command} {policies:?} {}", example.requests.len());

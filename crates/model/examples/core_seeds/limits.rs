@@ -5,8 +5,9 @@ use tollgate_model::{Amount, DeniedCharge, Period, Span, StepCost, WindowShape};
 
 use crate::named::NamedSeed;
 
-/// 2100-01-01, and 2026-09-21 13:46:40 UTC.
+/// 2100-01-01.
 pub(crate) const LATEST_NS: u64 = 4_102_444_800_000_000_000;
+/// 2026-09-21 14:13:20 UTC.
 pub(crate) const TODAY_NS: u64 = 1_790_000_000_000_000_000;
 
 pub(crate) fn at(span: Span, fine: i8, cost: StepCost) -> RequestStep {

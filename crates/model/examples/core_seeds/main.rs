@@ -4,7 +4,7 @@
 //! cargo run -p tollgate-model --example core_seeds -- fuzz/seeds
 //! ```
 //!
-//! Seeds that were added by hand, such as an input that failed before, stay.
+//! Seeds that were added by hand, such as an input that failed before, are left as they are.
 
 mod encode;
 mod limits;

@@ -8,7 +8,7 @@ use crate::limits::{penalty, quota, rules};
 use crate::named::NamedSeed;
 use crate::tables::many_keys;
 
-/// Nine keys ask, and some time later three.
+/// Nine keys make requests, and some time later three keys do.
 fn table(policy: PolicyCase) -> KeyedCase {
     let ops = vec![
         Crowd { first: 0, keys: 9, cost: Single },

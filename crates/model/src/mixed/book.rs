@@ -36,7 +36,7 @@ pub(super) struct KeyBook {
     /// that are within the largest give no more units than the largest does.
     standing: Ledger,
     largest: Rate,
-    /// Windows: the admissions.
+    /// Under windows, the admissions.
     admitted: Vec<Admitted>,
     epoch: u64,
     /// True if a debt may exceed the burst: something was charged without a decision, or a request got a place in the

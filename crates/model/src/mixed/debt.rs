@@ -1,7 +1,7 @@
 //! The debt of one key after each step, by the definition, for as long as it can be known.
 //!
-//! It cannot be known if a key of a table may have been forgotten and a step has a time below the floor, which cannot
-//! be seen from outside. From then on nothing is compared until everything has drained.
+//! The debt is unknown after a step whose time may lie below a table's floor, if the table may have forgotten the key.
+//! Neither can be seen from outside. From then on nothing is compared until everything has drained.
 
 use std::time::Duration;
 
@@ -112,7 +112,8 @@ impl KeyDebt {
         self.in_step = false;
     }
 
-    /// Compares if the debt is known. If it is not, a step that `changes` the debt leaves it unknown.
+    /// Compares if the debt is known at this time. If it is not, a step that `changes` the debt makes it unknown until
+    /// everything has drained.
     fn compare(
         &mut self,
         when: When,
@@ -144,8 +145,8 @@ impl KeyDebt {
         self.compare(when, changes, |expected| expected.agrees(ask, decision))
     }
 
-    /// Whether the table has no cell for the key. The denial of a cost that never fits gives that as its reason, so a
-    /// missing cell shows only in its figures: nothing remains although the key owes nothing.
+    /// Whether the table has no cell for the key. The denial of a cost that never fits has the reason `NeverFits`, so a
+    /// missing cell shows only in the denial's figures: nothing remains although the key owes nothing.
     fn has_no_cell(&self, denial: &Denial, When { now_ns, high_ns }: When) -> bool {
         match denial.reason() {
             DenialReason::TableFull => true,
@@ -234,7 +235,7 @@ impl KeyDebt {
         let is_dense = (centuries + centuries / 64) << coarsest >= reach << 1;
         self.compare(when, charged > 0, |expected| {
             expected.keep(|fineness, model| {
-                // A window can count no more than its limit and the debt that its policy names. A word under GCRA
+                // A window can count no more than its limit plus the debt that its policy names. A word under GCRA
                 // remembers 2^63 ticks of debt; in a table it remembers twice the burst, or the debt that its policy
                 // names.
                 let is_enough = if charged == cost {

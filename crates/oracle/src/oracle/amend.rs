@@ -30,9 +30,9 @@ impl Oracle {
 
     /// Gives back the part of `units`, charged at `then`, that is still owed at `now`, and returns the number of units
     /// given back, rounded up. Units drain at the rate between the two times. If `now` is more than one burst before
-    /// the end of the debt, the time one burst before that end is taken in place of `now`. A window gives back units
-    /// only if it counted them and is the window charged last; callers compare windows by [`Oracle::place`]. From the
-    /// start of a penalty until the next admission it gives back nothing.
+    /// the end of the debt, the time one burst before that end is taken in place of `now`. Of windows, only the one
+    /// that was charged last gives units back; callers check by [`Oracle::place`] that it counted the units. From the
+    /// start of a penalty until the next admission nothing is given back.
     ///
     /// ```
     /// use tollgate_oracle::{Algorithm, Oracle};
@@ -70,7 +70,7 @@ impl Oracle {
     ///
     /// # Panics
     ///
-    /// As [`Oracle::give_back`].
+    /// Panics as [`Oracle::give_back`] does.
     pub fn undo(&mut self, now_ns: u64, then_ns: u64, units: u64) -> u64 {
         if self.end.is_some() {
             return 0;

@@ -143,8 +143,8 @@ fn most(plan: &ScriptPlan, true_us: u64) -> u64 {
     let period_us = u64::try_from(quota.period().as_micros()).unwrap();
     match plan.policy().algorithm() {
         tollgate::Algorithm::Gcra => limit + quota.count() * (true_us + plan.tick_us) / period_us,
-        // These policies admit the limit once for each window that may begin within the interval, and once for the
-        // window before.
+        // These policies admit at most the limit in any period, and the interval is covered by one period more than it
+        // has whole periods. The other policies count in windows, of which the interval may touch one more.
         tollgate::Algorithm::SlidingWindow { rounding: tollgate::Rounding::Strict }
         | tollgate::Algorithm::SlidingLog => limit * (1 + true_us / period_us),
         _ => limit * (2 + true_us / period_us),

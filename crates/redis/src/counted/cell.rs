@@ -9,10 +9,10 @@
 //! # How many units the count may lack
 //! A cell decides only while it is *fresh*. It stops being fresh two intervals after it asked for its present state, or
 //! two intervals after it admitted the oldest unit that is not reported yet, whichever comes first. A cell that is not
-//! fresh asks the store. So there are two kinds of units of node B that node A cannot count: the units that B has not
-//! reported, which B admitted within two intervals, and the units that B reported after A last asked, which was at most
-//! two intervals ago. Together these are at most the units that B admits in six intervals. Without faults every node
-//! reports and asks in every interval, and the uncounted units are half as many.
+//! fresh asks the store. So node A cannot count two kinds of units of node B. First, the units that B has not reported:
+//! B has admitted them within the last two intervals. Second, the units that B reported after A last asked, which was
+//! at most two intervals ago. Together these are at most the units that B admits in six intervals. Without faults every
+//! node reports and asks in every interval, and the uncounted units are half as many.
 //!
 //! A report whose outcome is unknown is repeated. So its units are charged once or twice, but never lost.
 //!

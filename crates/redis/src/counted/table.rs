@@ -37,7 +37,7 @@ pub(crate) struct CountTable {
     sets: Box<[Mutex<CountSet>]>,
     hashes: RandomState,
     interval_ns: u64,
-    /// The indices of the sets with something to report. Each key of a set adds the index at most once.
+    /// The indices of the sets with something to report. An index may occur several times.
     due: Mutex<Vec<usize>>,
     /// Notified when a report was answered or has failed.
     pub(crate) answered: Notify,

@@ -2,7 +2,7 @@
 //!
 //! All units of a small lease are in one [`UnitPool`]. If a lease is large, many threads ask for the key. If all of
 //! them took units from one word, each decision would wait for a cache line to move from one core to another. So a key
-//! with a large lease also has a pool for each *lane*, a group of threads. Which pool a unit is in matters only for
+//! with a large lease also has a pool for each *lane*, a group of threads. The pool that a unit is in matters only for
 //! speed: before anything else is done with the lease, all pools are closed, and afterwards they are filled again with
 //! the units that were left.
 

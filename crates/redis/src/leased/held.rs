@@ -79,8 +79,8 @@ impl HeldKey<'_> {
         }
     }
 
-    /// The units that the node has now, and whether the store's reply counts exactly these as spent. It does if no
-    /// units were on their way since `before`. In that case the figures of the reply are entered as the newest.
+    /// The units that the node has now, and whether the store's reply counts exactly these as spent. The reply does so
+    /// if no units were on their way since `before`. In that case the figures of the reply are entered as the newest.
     pub(crate) fn since(&self, before: Glance, reply: &ScriptReply) -> (u64, bool) {
         let Inner { plan, terms, .. } = self.inner;
         let now_ns = self.inner.now_ns();
@@ -130,7 +130,7 @@ impl HeldKey<'_> {
         has_any
     }
 
-    /// Notes that the limit got units back.
+    /// Notes that the limit got units back in the store: see [`Holding::returned`].
     pub(crate) fn returned(&self) {
         self.set.look(self.key, Holding::returned);
     }

@@ -8,9 +8,9 @@
 //!
 //! # How many units
 //! The first lease has one unit. If a lease is spent within [`QUICK_NS`], the next one is twice as large. If spending
-//! it took [`SLOW_NS`] or longer, or if it expired, the next one is half as large. No lease is larger than half of what
-//! a node may hold. The store grants no more than half of what is left, so leases shrink to single units as the limit
-//! comes near.
+//! it took [`SLOW_NS`] or longer, or if it expired, the next one is half as large. A lease is no larger than half of
+//! what a node may hold, and the store grants no more than half of what is left. So leases shrink to single units as
+//! the limit comes near. There is one exception: if a request needs more units, its lease has all units that it lacks.
 //!
 //! # How long a lease lasts
 //! A lease ends after [`LIFE_NS`], or with the window in which it was charged. This process counts both times by its
@@ -42,7 +42,8 @@ pub(crate) struct Holding {
     leases: [LeasedUnits; 2],
     want: u64,
     asking: bool,
-    /// The number of requests for units. If two looks find the same number, no units were asked for in between.
+    /// The number of events that make the answer to an earlier peek out of date: requests for a lease or a peek,
+    /// charges without a lease, and resets. If two looks find the same number, there was no such event in between.
     asks: u64,
     denied: Option<StoreDenial>,
     failed: Option<(u64, Fault)>,
@@ -189,9 +190,9 @@ impl Holding {
     }
 
     /// Lends units of the first lease to the pools, where threads spend them without this holding. Some units stay in
-    /// the holding. When the pools run out, requests come to the holding for these, so it notices in time that the next
-    /// lease is due, or that this lease is spent. Lent units that are left over are [put back](Holding::put_back)
-    /// before anything else is done with the holding.
+    /// the holding. When the pools run out, requests come to the holding for these units, so the holding notices in
+    /// time that the next lease is due, or that this lease is spent. Lent units that are left over are
+    /// [put back](Holding::put_back) before anything else is done with the holding.
     pub(crate) fn lend(&mut self) -> Option<Lent> {
         let era = self.seen?;
         let is_last = self.leases[1].left == 0 && !self.asking;
@@ -262,7 +263,8 @@ impl Holding {
         Some(Spend::Denied { retry_ns: denied.until_ns - now_ns })
     }
 
-    /// Notes that units have come back to the limit: costs that it denied before may fit now.
+    /// Notes that the limit got units back in the store. They do not come to this holding, but a cost that the store
+    /// denied before may fit now, so the denial is forgotten.
     pub(crate) fn returned(&mut self) {
         self.denied = None;
     }

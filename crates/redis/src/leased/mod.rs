@@ -2,7 +2,8 @@
 //!
 //! A decision finds the key's [`fast_entry`] in the [`table`], and takes units from one of the entry's pools
 //! ([`unit_pool`]) with one compare-and-swap. If the pools have no units, it locks the key's [`holding`]. If the
-//! holding has none either, it waits for a lease ([`spend`]).
+//! holding has none either, it waits for a lease ([`spend`]). Units that expire before they are spent go back to the
+//! store ([`held`]).
 
 pub(crate) mod fast_entry;
 pub(crate) mod held;

@@ -3,9 +3,10 @@
 //!
 //! # What is left
 //! An answer reports the sum of two numbers of units: those that the store had left in its last answer, and those in
-//! this node's leases. Only answers that came while no lease was on its way count for the first number. Expired units
-//! are given back, so a node that uses the limit alone reports exactly how many units are left. The sum still includes
-//! units that other nodes have taken since the store's last answer, which is at most as old as a lease, a second.
+//! this node's leases. Only answers that came while no other lease was on its way count for the first number. Expired
+//! units are given back, so a node that uses the limit alone reports exactly how many units are left. The sum still
+//! includes units that other nodes have taken since the store's last answer, which is at most as old as a lease, a
+//! second.
 
 use std::time::Duration;
 
@@ -22,7 +23,8 @@ use crate::script::{ScriptReply, ScriptVerb, Units};
 use crate::store::stats::StoreEvent;
 use crate::told::Told;
 
-/// A lease takes at most one part in `SHARE_OF_A_LEASE` of the units that are left, which is half of them.
+/// A lease takes at most one part in `SHARE_OF_A_LEASE` of the units that are left, which is half of them, unless a
+/// request needs more.
 const SHARE_OF_A_LEASE: u64 = 2;
 
 /// The reason why a request cannot be decided at once.

@@ -6,7 +6,8 @@
 //! a holding consists of two leases, their ends, and the store's last answer, which must change together. Only a few
 //! requests of each lease are decided under the lock.
 //!
-//! If a key's set is full of keys that hold units, the key has no place, and the store decides.
+//! If all places of a key's set are in use (their keys hold units, wait for a lease, or were denied lately), the key
+//! has no place, and the store decides.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -163,7 +164,7 @@ mod tests {
         Grant { units, asked_ns, turns_ns: None, stamp: 7, charged_us: 0, beyond }
     }
 
-    /// Gives the key a lease that was asked for at time 0, and so ends within the first second.
+    /// Gives the key a lease. The lease was asked for at time 0, so it ends within the first second.
     fn take(table: &LeaseTable, key: &[u8]) -> Option<()> {
         table.set(key).with(key, 0, |holding| {
             assert!(matches!(holding.spend(TERMS, 1, 0, 0), Spend::Ask(_)));

@@ -10,8 +10,8 @@ use crate::told::Told;
 /// The life of a lease, in nanoseconds. Units that are not spent by its end have expired.
 pub(crate) const LIFE_NS: u64 = 1_000_000_000;
 
-/// After a denial, the store is not asked again for this many nanoseconds, or for an eighth of the time in which an
-/// empty limit fills up, if that is less.
+/// After a denial, the store is not asked again for this many nanoseconds, or for an eighth of the time in which all
+/// units of the limit come back, if that is less.
 const POLL_NS: u64 = 10_000_000;
 
 /// The numbers that all keys of a limit share.
@@ -29,13 +29,13 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    /// Makes the terms of a limit that is full again `fill_ns` after it was empty.
+    /// Makes the terms of a limit whose units all come back within `fill_ns`.
     pub(crate) fn new(most: u64, fill_ns: u64) -> Self {
         Self { most: most.max(1), poll_ns: POLL_NS.min(fill_ns / 8), era: 0 }
     }
 
-    /// The largest lease. It is half of what a node may hold, so that the next lease can be taken before the present
-    /// lease is spent.
+    /// The largest lease, except for a request that needs more. It is half of what a node may hold, so that the next
+    /// lease can be taken before the present lease is spent.
     pub(crate) fn largest(&self) -> u64 {
         (self.most / 2).max(1)
     }

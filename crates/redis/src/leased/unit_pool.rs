@@ -6,10 +6,11 @@
 //! the units. The generation is even while the pool is closed and odd while it is filled, and every filling has another
 //! generation.
 //!
-//! The end of the lease, its stamp and its policy are in separate words. A thread that gets units has always read the
-//! words of the filling from which it takes them: the words are written only while the pool is closed, and each filling
-//! has a new generation, so the compare-and-swap fails if any word was of another filling. (It could succeed wrongly
-//! only if the thread slept through 2^31 fillings between its load and its compare-and-swap.)
+//! The end of the lease, its stamp and its policy are in separate words. These words are written only while the pool is
+//! closed, and each filling has a new generation. So the compare-and-swap fails if one of the words that the thread has
+//! read belongs to another filling. A thread that gets units has therefore read the words of the filling from which it
+//! takes them. (The compare-and-swap could succeed wrongly only if the thread slept through 2^31 fillings after its
+//! load.)
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -205,7 +205,7 @@ pub(crate) struct ScriptRequest {
 pub(crate) struct PartReply {
     /// Whether this limit alone would admit the request.
     pub(crate) admits: bool,
-    /// Whether the stored value could not be read, and was taken for a full limit.
+    /// Whether the stored value could not be read, and was taken for a limit with no units left.
     pub(crate) broken: bool,
     /// Whether the server's time is in none of the calendar windows that were sent. If so, nothing was charged.
     pub(crate) astray: bool,

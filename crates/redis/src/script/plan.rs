@@ -228,8 +228,8 @@ impl ScriptPlan {
             .behind(wait.max_behind().min(queue.max_behind()))
     }
 
-    /// Whether a waiting request may ask again after a denial. It may not if the store counts each denial. It may not
-    /// if `wait` bounds the units ahead of it either: waiting requests are stored nowhere, so the units ahead cannot be
+    /// Whether a waiting request may ask again after a denial. It may not if the store counts each denial, or if `wait`
+    /// bounds the units ahead of the request: waiting requests are stored nowhere, so the units ahead cannot be
     /// counted.
     pub(crate) fn asks_again(&self, wait: Wait) -> bool {
         let at_limit = self.policy.at_limit();

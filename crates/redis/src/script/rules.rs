@@ -62,8 +62,8 @@ pub(crate) fn largest_count(policy: Policy, limit: u64) -> u128 {
     }
 }
 
-/// The largest debt, in parts, up to which denials may be charged; 0 if denials are not charged. At this debt one unit
-/// waits for the policy's longest wait.
+/// The largest debt, in parts, up to which denials may be charged; 0 if denials are not charged. At this debt the wait
+/// for one unit is the longest that the policy allows.
 pub(crate) fn largest_debt(
     policy: Policy,
     per_tick: u64,

@@ -2,7 +2,7 @@
 
 use crate::script::plan::{PlanKind, ScriptPlan};
 
-/// The numbers of a policy of GCRA, in parts of a unit.
+/// The rate and the burst of a GCRA policy, in parts of a unit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GcraParts {
     /// The parts that drain in a tick.

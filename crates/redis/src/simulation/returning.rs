@@ -18,8 +18,8 @@ const MS: u64 = 1_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LoneFlaw {
     Change(ChangeFlaw),
-    /// While the limit has less than a sixteenth of a lease left, the node denies every cost above the units that it
-    /// holds.
+    /// If the last grant left less in the store than a sixteenth of the lease that was asked for, the node denies every
+    /// request whose cost its own units do not cover, without asking the store.
     DregsDenied,
     /// A denial is not forgotten when the node's own units come back to the limit.
     DenialKept,

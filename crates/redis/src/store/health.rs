@@ -85,8 +85,7 @@ impl Health {
         Timestamp::default() + (isolation.before + current.unwrap_or_default())
     }
 
-    /// Locks the isolation. The lock is held for a few instructions, and taken only when the store is lost, comes back
-    /// or is away.
+    /// Locks the isolation. The lock is held for a few instructions. Decisions take it only while the store is away.
     fn isolation(&self) -> MutexGuard<'_, Isolation> {
         self.isolation.lock().unwrap_or_else(PoisonError::into_inner)
     }

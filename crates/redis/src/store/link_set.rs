@@ -38,7 +38,7 @@ const EVERY: Duration = Duration::from_secs(1);
 /// The number of slots of a link to a cluster.
 const SLOTS_OF_A_LINK: u16 = 64;
 
-/// While this exists, a limit is included in the counts of limits by [`OnError`].
+/// While this exists, a limit is included in the number of limits with its [`OnError`].
 #[derive(Debug)]
 pub(crate) struct Enrolled(Arc<[AtomicUsize; 3]>, OnError);
 
@@ -54,7 +54,7 @@ pub(crate) struct LinkSet {
     bond: Bond,
     /// The address of the store, without user, password and options.
     pub(crate) name: Box<str>,
-    /// The number of limits by [`OnError`], for the log.
+    /// For each [`OnError`], the number of limits with it, for the log.
     limits: Arc<[AtomicUsize; 3]>,
     /// One link if the store is one server. In a cluster, one link for each group of slots, in the order of the slots.
     links: Box<[Arc<Link>]>,

@@ -2,7 +2,7 @@
 //!
 //! The number of lines is bounded, whatever happens. If the store is lost and comes back many times, one pair of lines
 //! (lost and back) is written in each period of [`HOLD`]. Each decision that was made without the store is counted in
-//! exactly one line, the next that is written.
+//! exactly one line: the next line that says that the store is back, or late.
 
 use std::fmt;
 use std::sync::Arc;

@@ -26,10 +26,10 @@ pub struct RuleCounts {
     pub borrowed: u64,
     /// The hits over the limit that passed because the rule is in shadow mode.
     pub shadow: u64,
-    /// Of the hits over the limit, those beyond what was left of it: if a request for 5 is denied because 3 are left, 2
-    /// of its hits are counted here. Envoyproxy/ratelimit counts only these hits as over the limit.
+    /// The part of `over_limit` that was beyond what was left of the limit: if a request for 5 is denied because 3 are
+    /// left, 2 of its hits are counted here. Envoyproxy/ratelimit counts only these hits as over the limit.
     pub beyond_limit: u64,
-    /// Of the hits over the limit that are not in `beyond_limit`, those above the near-limit share.
+    /// The part of `over_limit` that is not in `beyond_limit`, but above the near-limit share.
     pub near_denied: u64,
     /// The part of `beyond_limit` that passed because the rule is in shadow mode.
     pub shadow_beyond: u64,
@@ -136,9 +136,9 @@ pub(crate) struct HitCounters {
 struct DeniedCounters {
     /// Hits beyond what was left of the limit. The other hits of the request would have fitted by themselves.
     beyond: RuleTotal,
-    /// Of the other hits, those below the near-limit share.
+    /// The other hits, as far as they are below the near-limit share.
     below: RuleTotal,
-    /// Of the other hits, those above the near-limit share.
+    /// The other hits, as far as they are above the near-limit share.
     near: RuleTotal,
     /// The part of `beyond` that was denied by an earlier answer of the store.
     remembered: RuleTotal,

@@ -233,7 +233,7 @@ pub enum Problem {
     UnknownPart {
         /// The text.
         found: String,
-        /// The word that its first word may stand for.
+        /// A known word that is close to the text's first word, and was probably meant.
         meant: Option<&'static str>,
     },
     /// A text in `forward_auth` in place of a header's name.

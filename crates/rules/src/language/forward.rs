@@ -121,7 +121,8 @@ impl ForwardEntry {
     }
 }
 
-/// The word that the first word of a part that cannot be read may stand for, if another one is close to it.
+/// For a text that names no part: the known word that is close to the text's first word, if there is one. It was
+/// probably meant.
 fn word_meant(text: &str) -> Option<&'static str> {
     let word = text.split_whitespace().next().unwrap_or_default();
     let words: Vec<_> =

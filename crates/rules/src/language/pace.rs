@@ -30,8 +30,8 @@ use tollgate::Quota;
 ///
 /// # How exactly it is enforced
 /// The rate is not rounded. Times are counted in ticks. A tick is at most a 256th of the time in which a unit comes
-/// back, or 8 ns if that is longer. One unit may come back a tick too soon. When a key changes to another pace, its
-/// debt is rounded up to a tick.
+/// back. If that time is below 2,048 ns, a tick may be longer, but is below 16 ns. One unit may come back a tick too
+/// soon. When a key changes to another pace, its debt is rounded up to a tick.
 ///
 /// A burst has at most 140,000 units. A burst of up to 10,000 units that comes back within 31 days always fits, unless
 /// the rate is above 1,000,000 a second.

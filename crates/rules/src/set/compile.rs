@@ -113,7 +113,7 @@ struct PreviousLimit {
 
 impl Compiler<'_> {
     /// Adds the pool of each domain. If the quota has not changed, the previous pool is kept, with its loans and its
-    /// headroom. Returns an error for every pool of a domain after its first.
+    /// headroom. If a domain has several pools, returns an error for each pool after the first.
     fn add_pools(&mut self, files: &[ReadText<'_>]) -> Vec<RuleError> {
         let mut errors = Vec::new();
         for ReadText { text, file } in files {

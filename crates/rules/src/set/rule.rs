@@ -137,7 +137,7 @@ pub(crate) struct LocalLimit {
     pub(crate) table: Arc<RuleTable>,
     /// Whether the policy lets requests wait.
     pub(crate) has_queue: bool,
-    /// The zone at whose midnight the windows begin, if it is not UTC.
+    /// The time zone, if the file names one. The windows begin at midnights of this zone.
     pub(crate) zone: Option<Arc<Zone>>,
     /// The pool that lends units which the limit denies for now.
     pub(crate) pool: Option<Arc<DomainPool>>,

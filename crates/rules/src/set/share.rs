@@ -63,7 +63,7 @@ impl OpenRule {
     }
 }
 
-/// The largest number of clients of a rule with a weight of 1 for which all of these rules fit in this many bytes.
+/// The largest number of clients per weight of 1 with which all of these rules fit in this many bytes.
 pub(crate) fn fitting_all(rules: &[OpenRule], bytes: u64) -> Option<usize> {
     let sum = |clients| {
         rules.iter().fold(0, |sum: u64, rule| sum.saturating_add(rule.bytes(rule.times(clients))))

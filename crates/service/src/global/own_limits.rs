@@ -1,5 +1,5 @@
 //! Limits that come with requests, in Redis. There is one set of keys for each unit of time, such as a minute. Each
-//! request brings the number that may pass in one unit of time.
+//! request says how many hits may pass in one unit of time.
 
 use tollgate::{Algorithm, Policy, Quota};
 use tollgate_redis::{
@@ -49,7 +49,7 @@ pub(super) struct OwnLimits<L> {
 }
 
 impl<L: PerRequest> OwnLimits<L> {
-    /// `build` gets the settings of each unit: its window and its name.
+    /// `build` gets the settings of each unit of time: its window and its name.
     pub(super) fn new(
         on_error: tollgate_rules::RuleOnError,
         build: impl Fn(Settings) -> Result<L, RedisBuildError>,

@@ -44,8 +44,8 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 /// they have a request.
 pub(crate) const FIRST_REQUEST_WITHIN: Duration = Duration::from_secs(30);
 
-/// The client of a connection of HTTP/1 may neither send nor take anything for this long. The connection is closed
-/// before twice this time.
+/// A connection of HTTP/1 is closed if its client neither sends nor takes anything for this time. It is closed before
+/// twice this time has passed.
 pub(crate) const QUIET: Duration = Duration::from_secs(30);
 
 /// The time for which a connection may have a place of the reserve: long enough for a probe.
@@ -176,7 +176,7 @@ impl Io {
         self.peer
     }
 
-    /// Whether the connection is in the reserve, so that it may only ask for health and metrics.
+    /// Whether the connection is in the reserve, so that it may not ask for decisions.
     pub(crate) fn is_reserved(&self) -> bool {
         self.place.is_reserved()
     }

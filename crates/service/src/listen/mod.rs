@@ -45,8 +45,9 @@ pub(crate) struct OfListeners {
     pub(crate) stopped: watch::Receiver<bool>,
 }
 
-/// Accepts connections until `stopped` is set, and deals them out to `threads`. There each connection is passed to
-/// `serve` when it is ready. No client delays another: each handshake runs in a task of its own.
+/// Accepts connections until `stopped` is set, and deals them out to `threads`. If there are no threads, as for gRPC
+/// ([`incoming`]), connections run in the runtime that accepts them. Each connection is passed to `serve` when it is
+/// ready. No client delays another: each handshake runs in a task of its own.
 pub(crate) async fn accept<F, S>(
     socket: Socket,
     OfListeners { threads, places, mut stopped }: OfListeners,

@@ -4,9 +4,9 @@
 //! no listener could accept connections any more, and no probe could find out whether the service is healthy. So each
 //! connection takes a place. There are as many places as the system allows descriptors, less the descriptors that the
 //! process needs itself. Besides the places there is a reserve: a connection that finds no place is still accepted into
-//! the reserve, but may only ask for health and metrics. The reserve is bounded, too: when it is full, its oldest
-//! connection is closed for a new one. A probe is answered within milliseconds, so connections that fill the reserve
-//! and ask nothing do not keep probes out.
+//! the reserve, but may only ask for health and metrics, or use the admin's routes. The reserve is bounded, too: when
+//! it is full, its oldest connection is closed for a new one. A probe is answered within milliseconds, so connections
+//! that fill the reserve and ask nothing do not keep probes out.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -180,7 +180,7 @@ impl ConnectionPlaces {
 }
 
 impl ConnectionPlace {
-    /// Whether this place is in the reserve, so that its connection may only ask for health and metrics.
+    /// Whether this place is in the reserve, so that its connection may not ask for decisions.
     pub(super) fn is_reserved(&self) -> bool {
         self.lost.is_some()
     }

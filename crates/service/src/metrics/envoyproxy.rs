@@ -6,12 +6,12 @@
 //! `value_to_metric`, these labels contain values of requests; hits beyond the maximum number of series, and hits that
 //! are given back, have labels without values. A rule that is unlimited is not counted.
 //!
-//! Hits near and over a limit are counted as if each hit had come by itself, which differs from our own metrics. Of the
-//! hits of a denied request, those beyond the limit are over it, those between the near-limit share and the limit are
-//! near it, and those below that share are neither. OpenMetrics requires that names of counters end in `_total`, which
-//! these names do not. So their type is given as `unknown`, which readers of these names accept. Counts that have no
-//! name in envoyproxy/ratelimit are left out. A counter that is zero is left out, too, because envoyproxy/ratelimit
-//! sends a counter only after its first hit.
+//! Hits near and over a limit are counted as if each hit had come by itself, which differs from our own metrics. If a
+//! request is denied, only its hits beyond the limit count as over the limit. Its hits between the near-limit share (by
+//! default 0.8 of the limit) and the limit count as near the limit, and its hits below that share count as neither.
+//! OpenMetrics requires that names of counters end in `_total`, which these names do not. So their type is given as
+//! `unknown`, which readers of these names accept. Counts that have no name in envoyproxy/ratelimit are left out. A
+//! counter that is zero is left out, too, because envoyproxy/ratelimit sends a counter only after its first hit.
 
 use std::collections::BTreeMap;
 use std::fmt;

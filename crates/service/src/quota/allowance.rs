@@ -27,8 +27,9 @@ impl Allowance {
     /// * GCRA is a token bucket.
     /// * Fixed, sliding (rounded down) and segmented windows with a limit of L let through up to 2 L in a period that
     ///   spans a boundary. So does a token bucket of L per period with a burst of L.
-    /// * All others let through up to L in a period, or little more. For them the token bucket has a burst of a tenth
-    ///   of L, and the rest of L as its rate per period, so that fewer than L + 1 pass in any period.
+    /// * For all others the token bucket has a burst of a tenth of L, and the rest of L as its rate per period, so that
+    ///   fewer than L + 1 pass in any period. Each of these policies lets through L in a period, and some of them let
+    ///   through more.
     ///
     /// A token bucket has no counterpart to soft limits, penalties and counted denials, so these have no effect on
     /// Envoys.

@@ -95,7 +95,8 @@ impl Holder {
         (self.asked, self.measured) = (0, now);
     }
 
-    /// Forgets the leases of which a report that arrives at `now` proves that they have been replaced.
+    /// Forgets the leases that have certainly been replaced, now that a report has arrived at `now`: see the head of
+    /// [`super::pool`].
     pub(super) fn acknowledge(&mut self, now: u64) {
         let arrived = |lease: &ShareLease| now >= lease.since.saturating_add(2 * DELAY);
         let newest = self.leases.iter().rposition(arrived).unwrap_or(0);

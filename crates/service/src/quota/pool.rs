@@ -65,8 +65,8 @@ mod tests;
 /// One part in `SAVED` of the rate is not given out.
 const SAVED: u32 = 32;
 
-/// A share stays as it is unless the new share differs by more than one part in `TOLERANCE` of the larger of the two,
-/// and by more than one part in ten times `TOLERANCE` of the rate that can be given.
+/// A share is changed only if the change is more than one part in `TOLERANCE` of the larger of the two shares, and more
+/// than one part in ten times `TOLERANCE` of the rate that can be given.
 const TOLERANCE: u64 = 20;
 
 /// The least share is one part in `LEAST` of an equal share.

@@ -16,7 +16,7 @@ use crate::observe::{DeniedFrom, InWords};
 use crate::service::Service;
 use crate::wire::{tell, whole_seconds};
 
-/// The server whose command is imitated. Requests of these commands bring their limit along.
+/// The Redis module or the server whose command is imitated. Requests of these commands bring their limit along.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
     /// `CL.THROTTLE` of redis-cell: `max_burst` units come in addition to the first, and 1 means denied.

@@ -1,7 +1,7 @@
 //! [`StatsdSeries`]: reads the series from the families of the metrics.
 //!
 //! The library of the metrics encodes a registry into families of Prometheus' protobuf format. Amounts are 64-bit
-//! floating-point numbers there, so that a count above 2^53 would be rounded.
+//! floating-point numbers there, so a count above 2^53 would be rounded.
 
 use std::vec;
 

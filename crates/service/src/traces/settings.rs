@@ -14,9 +14,9 @@
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Traces {
-    /// The address of the collector, as in `http://127.0.0.1:4317`. Over HTTP the address includes the path, as in
-    /// `http://127.0.0.1:4318/v1/traces`. With `https://` an authority of the machine must have signed the collector's
-    /// certificate.
+    /// The address of the collector, as in `http://127.0.0.1:4317` for gRPC. With [`OtlpProtocol::Http`] give the path
+    /// too, as in `http://127.0.0.1:4318/v1/traces`. With `https://`, the collector's certificate must be signed by an
+    /// authority that this machine trusts.
     pub endpoint: String,
     /// The protocol that the collector speaks. Default: gRPC.
     pub protocol: OtlpProtocol,

@@ -105,7 +105,7 @@ impl<'t> Pricing<'t> for Brought<'t> {
         // `None`, here and below, means that another thread has replaced the word.
         let (lane, index) = self.book.lane_of(found.word)?;
         // The word is loaded again after the numbers, which belong to its quota only if the word has not been replaced:
-        // see `price.rs`.
+        // see `lookup/price.rs`.
         let stands = words.shard(found.index).load(found.cell) == found.word;
         if !points::is_whole(stands) {
             return None;

@@ -254,7 +254,7 @@ impl Book {
         is_same.then(|| QuotaId { number: number_of(place), version: low(version) })
     }
 
-    /// True if a word with this index is counted in the quota of the request.
+    /// True if this index, found in a word, names the quota of the request, and this quota still has its place.
     #[inline(always)]
     pub(super) fn serves(&self, index: usize, quota: QuotaId) -> bool {
         index == usize::from(quota.number) && !self.is_gone(quota)

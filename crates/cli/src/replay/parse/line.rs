@@ -133,8 +133,8 @@ impl<'p, 'l> LineReader<'p, 'l> {
     }
 }
 
-/// Refuses a line whose client is no address if an address follows it before the time and before the first quote. In
-/// such a line a prefix was taken for the client.
+/// Refuses a line in which a prefix was taken for the client: the client is no address, but an address follows before
+/// the time and before the first quote.
 #[inline]
 fn check_client(
     line: &[u8],

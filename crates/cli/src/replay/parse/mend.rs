@@ -1,5 +1,5 @@
-//! Mends lines that would be JSON if a server had not written invalid values into them. Unless `escape=json` is set,
-//! nginx writes `\x22` for a quote, and it writes a bare `-` for a missing number.
+//! Mends lines of JSON into which a server has written invalid values. Unless `escape=json` is set, nginx writes `\x22`
+//! for a quote, and it writes a bare `-` for a missing number.
 
 /// Returns the line with such values written as in JSON, or none if it has no such values. Other errors stay as they
 /// are.

@@ -93,7 +93,8 @@ struct WorstKey {
     key: String,
     requests: u64,
     refused: u64,
-    /// The key as it was read, for the table.
+    /// The bytes of the key, which need not be UTF-8, for the table, the page and the pictures. `key` is their lossy
+    /// text, for JSON.
     #[serde(skip)]
     raw: Box<[u8]>,
 }

@@ -11,7 +11,7 @@ use crate::replay::suggest::{SuggestedLimit, Suggestion};
 use crate::replay::text;
 use crate::tables::{grouped, share};
 
-/// Longer keys are cut, because a user agent would fill the page.
+/// Longer keys are cut: a key may be a whole `User-Agent` header, and such keys would fill the page.
 const KEY_CHARS: usize = 80;
 
 /// The style: light or dark by the reader's own setting, and always light on paper.

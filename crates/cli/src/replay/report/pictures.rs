@@ -29,7 +29,7 @@ const KEY_CHARS: usize = 30;
 const NUMBERS_WIDTH: i32 = 130;
 
 impl ReplayReport {
-    /// Returns all pictures in one separate file.
+    /// Returns all pictures as one SVG, one below the other, for a file of its own.
     pub(crate) fn to_svg(&self) -> io::Result<String> {
         let height = |policy: &PolicyReport| HEADING_HEIGHT + TIMELINE_HEIGHT + bars_height(policy);
         let all = cumulative_height(self) + self.rows().iter().map(height).sum::<u32>();

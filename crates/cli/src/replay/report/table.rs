@@ -7,7 +7,7 @@ use crate::replay::parse::wait;
 use crate::replay::text;
 use crate::tables::{aligned, grouped, share, write_table};
 
-/// Longer keys are cut, because a user agent would push the numbers off the screen.
+/// Longer keys are cut: a key may be a whole `User-Agent` header, and such keys would push the numbers off the screen.
 const KEY_CHARS: usize = 60;
 
 impl fmt::Display for ReplayReport {

@@ -116,7 +116,7 @@ pub enum RuleOnError {
     /// Decide by this node's share of the limit.
     #[default]
     Local,
-    /// Let everything through.
+    /// Let every request through that costs no more than the limit.
     Allow,
     /// Let nothing through.
     Deny,

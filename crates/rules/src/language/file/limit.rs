@@ -56,7 +56,7 @@ pub(crate) struct LimitText {
     pub(crate) words: Box<str>,
     /// `None` if the limit is 0.
     pub(crate) policy: Option<Policy>,
-    /// The zone at whose midnight its windows begin, if the file names one.
+    /// The time zone, if the file names one. The windows begin at midnights of this zone.
     pub(crate) zone: Option<Arc<Zone>>,
     /// The position of `mode: elastic`, if the file has it.
     pub(crate) elastic: Option<Position>,
@@ -208,7 +208,8 @@ fn read_elastic(fields: &MapFields<'_>) -> Result<Option<Position>, LocatedProbl
     Ok(Some(at))
 }
 
-/// The zone at whose midnight windows begin.
+/// Reads `time_zone`: each window begins at a midnight of this zone. `None` if the field is missing, or if the limit is
+/// 0.
 fn read_zone(
     fields: &MapFields<'_>,
     policy: Option<Policy>,

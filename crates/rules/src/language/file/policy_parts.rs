@@ -29,8 +29,8 @@ impl<'a> PolicyParts<'a> {
         Self { is_pool: true, algorithm: "gcra", rate, burst, ..Self::default() }
     }
 
-    /// The policy. If a fixed window or a pool has a rate that is too high to be counted exactly, the rate is lowered
-    /// to the highest that can be counted, because other services treat such a rate as no limit. Anything else that the
+    /// The policy. A rate may be too high to be counted exactly. For a fixed window or a pool it is then lowered to the
+    /// highest rate that can be counted, because other services treat such a rate as no limit. Anything else that the
     /// core cannot count is refused.
     pub(super) fn policy(
         &self,

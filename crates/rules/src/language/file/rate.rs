@@ -35,7 +35,8 @@ pub(super) fn read_rate(
     let Some((rate, at)) = fields.scalar("rate")? else {
         let requests = fields.number::<u32>("requests_per_unit", REQUESTS)?.unwrap_or(0);
         let (unit, period) = read_period(fields)?;
-        // A limit of 0 still has a unit, but the core has no quota of 0: so the period is parsed with a quota of 1.
+        // A limit of 0 still has a unit of time, but the core has no quota of 0. So the period is parsed with a quota
+        // of 1.
         let quota_of = |count| format!("{count}/{period}").parse::<Quota>();
         // If the period is bad, the error quotes the count of the file.
         let of_one = quota_of(1).map_err(|error| quota_of(requests).err().unwrap_or(error));

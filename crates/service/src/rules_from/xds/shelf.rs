@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tollgate_rules::{RuleError, RuleText};
 
-/// The outcome of an offer, which consists of the texts of one response: the number of the offer, and the errors for
-/// which it was refused.
+/// The outcome of an offer: its number, and the errors for which it was refused. An offer consists of the texts of one
+/// response.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OfferOutcome {
     pub(super) offer: u64,

@@ -44,7 +44,7 @@ struct Side {
     refused: u64,
 }
 
-/// The number of requests with different answers, and of the descriptors that were denied in them.
+/// The number of requests with different answers, and the number of descriptors that were denied in these requests.
 #[derive(Debug, Default, Serialize)]
 struct Moved {
     requests: u64,
@@ -69,7 +69,7 @@ struct KeyChange {
     key: String,
     newly_refused: u64,
     newly_admitted: u64,
-    /// The key as it was read, for the table.
+    /// The bytes of the key, for the table.
     #[serde(skip)]
     raw: Box<[u8]>,
 }
