@@ -17,7 +17,6 @@ mod replay;
 mod replay_failures;
 mod replay_format_failures;
 mod replay_formats;
-mod replay_prefixes;
 mod replay_rules;
 #[cfg(unix)]
 mod serve_connections;

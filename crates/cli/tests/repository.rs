@@ -14,6 +14,7 @@ mod pages;
 #[path = "common/processes.rs"]
 mod processes;
 mod replay_pictures;
+mod replay_prefixes;
 mod replay_stream;
 mod replay_suggest;
 #[cfg(feature = "serve")]
