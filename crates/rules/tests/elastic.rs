@@ -149,6 +149,20 @@ fn a_receipt_gives_a_loan_back_in_part_or_whole() {
 }
 
 #[test]
+fn a_receipt_tells_each_unit_of_a_loan_that_came_back_though_its_price_is_no_whole_number() {
+    for (units, left) in [(1, 1), (2, 2), (3, 3), (4, 3)] {
+        let world =
+            world(&[("user", "rate_limit: {unit: hour, requests_per_unit: 3, mode: elastic}")]);
+        world.report(0.4);
+        let reserve = || world.decide_in_shop(&["user"], 3, Purpose::Reserve { max_wait: None });
+        assert_eq!(told(&reserve()), OWN);
+        let receipt = reserve().take_receipt().expect("a receipt");
+        assert_eq!(world.pool()[0], 0);
+        assert_eq!((receipt.refund(units), world.pool()[0]), (left, left), "{units}");
+    }
+}
+
+#[test]
 fn a_peek_tells_what_a_check_would_do_and_takes_nothing() {
     let world = world(&[("user", HOURLY)]);
     world.report(0.125);

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::common::{World, refused, with};
+use crate::common::{World, over_and_left, refused, with};
 use tollgate_rules::{Answer, Code, Descriptor, NoCell, Request, RuleCounts, Status};
 
 fn rule(capacity: usize, more: &str) -> String {
@@ -162,6 +162,47 @@ fn a_client_with_a_cell_for_its_hour_and_none_for_its_day_is_told_so() {
     }
     let answer = world.check("d", &[&[("user", "newcomer")]]);
     assert_eq!(answer.code(), Code::OverLimit);
+}
+
+#[test]
+fn a_limit_with_a_cell_is_charged_and_denies_though_another_limit_of_its_rule_has_none() {
+    let world = stacked();
+    // As above, the client gets a cell in the table of the hour, and none in that of the day.
+    world.clock.advance(Duration::from_secs(7_200));
+    let both = || world.check("d", &[&[("user", "newcomer")], &[("path", "/")]]);
+    for left in (0..5).rev() {
+        let answer = both();
+        let Status { code, remaining, no_cell, .. } = status(&answer);
+        assert_eq!((code, remaining, no_cell), (Code::Ok, left, Some(NoCell::Allowed)));
+    }
+    // The path has room for one more request, but the hour of the client is used up.
+    let denied = both();
+    assert_eq!(
+        (denied.code(), over_and_left(&denied)),
+        (Code::OverLimit, vec![(true, 0), (false, 1)])
+    );
+}
+
+#[test]
+fn a_client_is_told_of_the_spill_that_decides_one_of_its_limits_though_another_is_reported() {
+    let limits =
+        "limits: [{unit: hour, requests_per_unit: 5}, {unit: day, requests_per_unit: 100}]";
+    let world = World::new(&with(&format!("{{key: user, capacity: 10, {limits}}}")));
+    for user in 0..60 {
+        world.check("d", &[&[("user", &user.to_string())]]);
+    }
+    // The cells of the hour become free, and those of the day stay taken.
+    world.clock.advance(Duration::from_secs(7_200));
+    let told = |answer: &Answer| {
+        let Status { code, remaining, no_cell, .. } = status(answer);
+        (code, remaining, no_cell)
+    };
+    let expected = (Code::Ok, 4, Some(NoCell::Spilled));
+    assert_eq!(told(&world.check("d", &[&[("user", "newcomer")]])), expected);
+    // A peek finds the same.
+    let descriptors = [Descriptor::new(&[("user", "newcomer")])];
+    let looked = world.maker.peek(&Request::new("d", &descriptors)).unwrap();
+    assert_eq!(told(&looked), expected);
 }
 
 #[test]

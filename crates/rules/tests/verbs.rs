@@ -247,6 +247,18 @@ fn under_global_shadow_nothing_waits() {
 }
 
 #[test]
+fn what_only_global_shadow_admits_under_compat_is_charged_and_can_be_given_back() {
+    let settings = RuleSettings { global_shadow_mode: true, ..compat_is(true) };
+    let world = World::with(&text(&[("room", HOURLY), ("over", HOURLY)]), settings);
+    let left = || world.decide_in_shop(&["room"], 0, Purpose::Peek).statuses()[0].remaining;
+    assert!(world.decide_in_shop(&["over"], 3, Purpose::Check).is_allowed());
+    let mut answer = world.decide_in_shop(&["room", "over"], 1, RESERVE);
+    assert_eq!((answer.is_allowed(), answer.statuses()[1].is_over, left()), (true, true, 2));
+    let receipt = answer.take_receipt();
+    assert_eq!((receipt.map(|receipt| receipt.refund(1)), left()), (Some(1), 3));
+}
+
+#[test]
 fn a_limit_that_comes_with_the_request_is_charged_and_given_back_as_others() {
     let world = World::with(
         &text(&[("user", HOURLY)]),

@@ -36,6 +36,8 @@ pub(super) struct Outcome {
     pub(super) is_allowed: bool,
     /// Whether a limit admitted the request within its soft share.
     pub(super) is_within_soft: bool,
+    /// Whether the request is admitted, and the spill of a full table has decided for a limit.
+    pub(super) is_spilled: bool,
     pub(super) made: Vec<MadeCharge>,
 }
 
@@ -53,7 +55,8 @@ pub(super) struct MadeCharge {
 
 impl Outcome {
     fn denied(reported: Option<LimitDecision>) -> Self {
-        Self { reported, is_allowed: false, is_within_soft: false, made: Vec::new() }
+        let (is_allowed, is_within_soft, is_spilled) = (false, false, false);
+        Self { reported, is_allowed, is_within_soft, is_spilled, made: Vec::new() }
     }
 }
 
@@ -81,9 +84,13 @@ pub(super) fn charge_all(planned: &[LimitCharge<'_>], tables: Tables<'_>, keeps:
     }
     // The charges are kept for a receipt, or to undo them if a limit that is charged singly can still deny.
     let is_remembered = singly().next().is_some() || keeps;
-    let (mut is_within_soft, mut made) = (false, Vec::new());
+    let (mut is_within_soft, mut is_spilled, mut made) = (false, false, Vec::new());
     for (place, claim) in places.iter().zip(&mut claims) {
-        let Some(permit) = claim.take_permit() else { continue };
+        let Some(permit) = claim.take_permit() else {
+            // A cost of 0 has no permit, and neither has a charge in the spill.
+            is_spilled |= claim.cost() > 0;
+            continue;
+        };
         is_within_soft |= permit.is_over();
         if is_remembered {
             made.push(MadeCharge { place: *place, charged: Charged::At(permit) });
@@ -94,6 +101,7 @@ pub(super) fn charge_all(planned: &[LimitCharge<'_>], tables: Tables<'_>, keeps:
             Ok(charged) => {
                 let admitted = charged.summary();
                 is_within_soft |= admitted.is_over;
+                is_spilled |= admitted.is_spilled;
                 let is_less =
                     |least: &LimitDecision| admitted.remaining < least.decision.remaining();
                 if reported.as_ref().is_none_or(is_less) {
@@ -112,7 +120,7 @@ pub(super) fn charge_all(planned: &[LimitCharge<'_>], tables: Tables<'_>, keeps:
             }
         }
     }
-    Outcome { reported, is_allowed: true, is_within_soft, made }
+    Outcome { reported, is_allowed: true, is_within_soft, is_spilled, made }
 }
 
 impl<'r> LimitCharge<'r> {

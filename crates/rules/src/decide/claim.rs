@@ -78,8 +78,9 @@ pub(super) struct TableCharges {
     pub(super) wait: Duration,
     /// Whether one of the rule's limits has borrowed the units from its pool.
     pub(super) is_borrowed: bool,
-    /// Whether the claim is admitted, and not charged, because a table has no cell for its client.
-    pub(super) is_full_allowed: bool,
+    /// The indices of the rule's limits that are not charged, because their tables have no cell for the client and the
+    /// rule admits such clients.
+    pub(super) left_out: Vec<usize>,
 }
 
 /// The effect of a claim's decision on the request.
@@ -283,9 +284,9 @@ impl<'r> RuleClaim<'r> {
         self.in_tables.get_or_insert_default()
     }
 
-    /// Whether the claim is admitted, and not charged, because a table has no cell for its client.
-    pub(super) fn is_full_allowed(&self) -> bool {
-        self.in_tables.as_ref().is_some_and(|charges| charges.is_full_allowed)
+    /// Whether the limit at this index of the rule is not charged, because its table has no cell for the client.
+    pub(super) fn leaves_out(&self, limit: usize) -> bool {
+        self.in_tables.as_ref().is_some_and(|charges| charges.left_out.contains(&limit))
     }
 
     /// How the claim's rule treats a client without a cell.
@@ -396,9 +397,14 @@ impl<'r> RuleClaim<'r> {
         }
     }
 
-    /// Records that nothing is left of the limit, because a denied cost was counted.
+    /// Records that nothing is left of the limit, because a denied cost was counted. A limit of a rule that does not
+    /// count denied costs keeps its units; a limit that came with the request counts them always.
     pub(super) fn use_up(&mut self) {
-        if let Some(verdict) = &mut self.verdict {
+        let rule = self.deciding_rule();
+        let drains = |limit: usize| rule?.limits().get(limit).map(RuleLimit::drains_denied);
+        if let Some(verdict) = &mut self.verdict
+            && drains(verdict.limit).unwrap_or(true)
+        {
             verdict.remaining = 0;
         }
     }

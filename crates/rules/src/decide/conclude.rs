@@ -60,7 +60,9 @@ impl DecisionMaker {
             if waits(claim) { status } else { Status { wait: Duration::ZERO, ..status } }
         };
         let statuses = claims.iter().map(status).collect();
-        let receipt = (purpose.keeps() && !is_over).then(|| receipt(&mut claims, keys, tables));
+        // Under `compat` a request that only the global shadow mode admits may have been charged, too.
+        let is_kept = purpose.keeps() && code == Code::Ok;
+        let receipt = is_kept.then(|| receipt(&mut claims, keys, tables));
         Concluded { code, statuses, reports, receipt }
     }
 

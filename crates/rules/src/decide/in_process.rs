@@ -74,13 +74,24 @@ impl LimitStore for Tables<'_> {
 impl Tables<'_> {
     /// Finds the verdict for `cost`, and charges nothing.
     fn ask(&self, claim: &RuleClaim<'_>, cost: u64) -> Option<RuleVerdict> {
+        self.ask_some(claim, cost, |_| true)
+    }
+
+    /// Like [`ask`](Self::ask), but of a rule's limits asks only those whose indices `is_asked` selects.
+    fn ask_some(
+        &self,
+        claim: &RuleClaim<'_>,
+        cost: u64,
+        is_asked: impl Fn(usize) -> bool,
+    ) -> Option<RuleVerdict> {
         match claim.limited_by {
             LimitedBy::Nothing | LimitedBy::Unlimited(..) => None,
             LimitedBy::OwnLimit(own) => {
                 Some(self.overrides.ask(own.limit, claim.key, cost, self.moment))
             }
             LimitedBy::Rule(_, rule) => {
-                let verdicts = rule.limits().iter().enumerate().map(|(n, limit)| {
+                let asked = rule.limits().iter().enumerate().filter(|(n, _)| is_asked(*n));
+                let verdicts = asked.map(|(n, limit)| {
                     let on_full = rule.on_full();
                     match &limit.gate {
                         Some(gate) => self.ask_limit(n, gate, on_full, claim, cost),
@@ -161,19 +172,21 @@ impl Tables<'_> {
     /// Charges all limits of the rule or none. A limit that has no cell for the client is skipped if the rule admits
     /// such clients.
     fn charge_stacked(&self, claim: &mut RuleClaim<'_>, on_full: OnFull) -> Option<RuleVerdict> {
-        let mut planned: Vec<LimitCharge<'_>> = limit_charges(claim).collect();
-        let mut numbers: Vec<usize> = (0..planned.len()).collect();
+        let (mut numbers, mut planned): (Vec<usize>, Vec<LimitCharge<'_>>) =
+            limit_charges(claim).unzip();
         let mut admitting: Option<RuleVerdict> = None;
         loop {
             let keeps = claim.purpose.keeps();
-            let Outcome { reported, is_allowed, is_within_soft, made } =
+            let Outcome { reported, is_allowed, is_within_soft, is_spilled, made } =
                 charge_all(&planned, *self, keeps);
             let Some(LimitDecision { place, decision }) = reported else {
                 return admitting; // none of its tables has a cell
             };
             let verdict = RuleVerdict::of(&decision, numbers[place], on_full);
             if is_allowed || verdict.is_over {
-                let no_cell = verdict.no_cell.or(admitting.and_then(|verdict| verdict.no_cell));
+                let left_out = admitting.and_then(|verdict| verdict.no_cell);
+                let spilled = is_spilled.then_some(NoCell::Spilled);
+                let no_cell = verdict.no_cell.or(left_out).or(spilled);
                 let wait = made.iter().map(|made| made.charged.wait()).max().unwrap_or_default();
                 let is_borrowed = made.iter().any(|made| made.charged.is_borrowed());
                 if keeps {
@@ -202,11 +215,14 @@ impl Tables<'_> {
             let left_out = claim.is_quota() && claim.is_over();
             match (admitted, claim.enforcement()) {
                 (Ok(()), Enforcement::Binding | Enforcement::Quota) if !left_out => {
-                    let verdict = since.ask(claim, 0).map(RuleVerdict::admitted);
+                    // A limit without a cell has nothing left, so another limit is reported if there is one.
+                    let charged = since.ask_some(claim, 0, |limit| !claim.leaves_out(limit));
+                    let verdict =
+                        charged.or_else(|| since.ask(claim, 0)).map(RuleVerdict::admitted);
                     claim.verdict = verdict.map(|verdict| match claim.in_tables.as_deref() {
                         None => RuleVerdict { is_borrowed: false, wait: Duration::ZERO, ..verdict },
-                        Some(TableCharges { wait, is_borrowed, is_full_allowed, .. }) => {
-                            let full = is_full_allowed.then_some(NoCell::Allowed);
+                        Some(TableCharges { wait, is_borrowed, left_out, .. }) => {
+                            let full = (!left_out.is_empty()).then_some(NoCell::Allowed);
                             let no_cell = full.or(verdict.no_cell);
                             let (wait, is_borrowed) = (*wait, *is_borrowed);
                             RuleVerdict { no_cell, wait, is_borrowed, ..verdict }
@@ -264,22 +280,24 @@ impl Tables<'_> {
     fn charge_rules(&self, claims: &mut [RuleClaim<'_>]) -> Result<(), Option<usize>> {
         loop {
             let mut planned: Vec<LimitCharge<'_>> = Vec::with_capacity(claims.len());
-            let mut owners: Vec<usize> = Vec::with_capacity(claims.len());
+            // For each planned charge, the index of its claim, and the index of the limit in the claim's rule.
+            let mut owners: Vec<(usize, usize)> = Vec::with_capacity(claims.len());
             for (n, claim) in claims.iter().enumerate() {
-                let is_asked = claim.enforcement() != Enforcement::None
-                    && claim.is_open()
-                    && !claim.is_over()
-                    && !claim.is_full_allowed();
+                let is_asked =
+                    claim.enforcement() != Enforcement::None && claim.is_open() && !claim.is_over();
                 if is_asked {
-                    planned.extend(limit_charges(claim));
-                    owners.resize(planned.len(), n);
+                    let charges = limit_charges(claim);
+                    for (limit, charge) in charges.filter(|(limit, _)| !claim.leaves_out(*limit)) {
+                        planned.push(charge);
+                        owners.push((n, limit));
+                    }
                 }
             }
             let keeps = claims.iter().any(|claim| claim.purpose.keeps());
             let outcome = charge_all(&planned, *self, keeps);
             if outcome.is_allowed {
                 for MadeCharge { place, charged } in outcome.made {
-                    let claim = &mut claims[owners[place]];
+                    let claim = &mut claims[owners[place].0];
                     let gate = planned[place].gate;
                     let key = claim.key_range.clone();
                     let charges = claim.in_tables();
@@ -294,18 +312,19 @@ impl Tables<'_> {
             let Some(LimitDecision { place, decision }) = outcome.reported else {
                 return Err(None);
             };
-            let denied = owners[place];
+            let (denied, limit) = owners[place];
             let claim = &mut claims[denied];
             if NoCell::of(&decision, claim.on_full()) == Some(NoCell::Allowed) {
-                // The client has no cell, and the rule admits such clients. So none of the rule's limits is charged,
-                // and the other claims are checked again. Each round leaves out one descriptor, so the loop ends.
-                claim.in_tables().is_full_allowed = true;
+                // The client has no cell, and the rule admits such clients. So this limit is not charged, and the
+                // others are checked again, also those of the same rule. Each round leaves out one limit, so the loop
+                // ends.
+                claim.in_tables().left_out.push(limit);
                 continue;
             }
             if !claim.is_quota() {
                 return Err(Some(denied));
             }
-            claim.verdict = Some(RuleVerdict::of(&decision, 0, claim.on_full()));
+            claim.verdict = Some(RuleVerdict::of(&decision, limit, claim.on_full()));
             if quota_is_over(claims) {
                 return Err(Some(denied));
             }
@@ -341,13 +360,17 @@ impl Tables<'_> {
     }
 }
 
-/// The charges to make to the limits of a claim's rule. The caller has excluded rules with a limit of 0, so every limit
-/// has a table.
-fn limit_charges<'r>(claim: &RuleClaim<'r>) -> impl Iterator<Item = LimitCharge<'r>> + use<'r> {
+/// The charges to make to the limits of a claim's rule, each with the index of its limit. The caller has excluded rules
+/// with a limit of 0, so every limit has a table.
+fn limit_charges<'r>(
+    claim: &RuleClaim<'r>,
+) -> impl Iterator<Item = (usize, LimitCharge<'r>)> + use<'r> {
     let (key, cost, purpose) = (claim.key, claim.cost, claim.purpose);
     let is_shadow = claim.is_shadow();
     let gates = claim.deciding_rule().into_iter().flat_map(Rule::gates);
-    gates.map(move |gate| LimitCharge { gate, key, cost, wait: purpose.wait(gate), is_shadow })
+    gates.enumerate().map(move |(limit, gate)| {
+        (limit, LimitCharge { gate, key, cost, wait: purpose.wait(gate), is_shadow })
+    })
 }
 
 /// The charge of a rule's limit, for a receipt.

@@ -110,7 +110,10 @@ impl RuleVerdict {
         let is_within_soft = !reported.is_over && (self.is_within_soft || other.is_within_soft);
         let is_borrowed = !reported.is_over && (self.is_borrowed || other.is_borrowed);
         let wait = if reported.is_over { Duration::ZERO } else { self.wait.max(other.wait) };
-        Self { is_within_soft, is_borrowed, wait, ..reported }
+        // A denial is explained by the limit that denies; an admission, by any limit in which the client has no cell.
+        let others = self.no_cell.or(other.no_cell).filter(|_| !reported.is_over);
+        let no_cell = reported.no_cell.or(others);
+        Self { is_within_soft, is_borrowed, wait, no_cell, ..reported }
     }
 
     /// Splits the units of the request into units within the limit, units above the share `ratio` of the limit, and

@@ -215,16 +215,16 @@ impl Loan {
         let cost = self.own.cost;
         let units = units.min(cost);
         let Some(loan) = self.loan else { return units };
-        // The pool counts in fractions of units. The result is below 2^64, because the units are no more than the
-        // loan's cost.
-        let share = |of: u64, part: u64, whole: u64| {
-            let share = u128::from(of) * u128::from(part) / u128::from(whole.max(1));
-            u64::try_from(share).unwrap_or(u64::MAX)
-        };
+        // The pool counts in parts of units. Both quotients are below 2^64, because `units` is at most the loan's cost,
+        // and a unit has at least one part.
+        let quotient = |of: u128, by: u64| u64::try_from(of / u128::from(by.max(1)));
         let whole = loan.cost();
-        let parts = share(whole, units, cost);
+        let parts = quotient(u128::from(whole) * u128::from(units), cost).unwrap_or(u64::MAX);
         let given = self.pool.pool.give_back(loan.portion(parts), at);
-        share(cost, given, whole)
+        // The parts of a number of units are rounded down. So the number of units that came back is the largest one
+        // with at most `given` parts.
+        let below = (u128::from(given) + 1) * u128::from(cost);
+        quotient(below.saturating_sub(1), whole).unwrap_or(u64::MAX)
     }
 }
 
