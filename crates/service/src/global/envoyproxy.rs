@@ -2,7 +2,7 @@
 //! claim is decided by itself, as in envoyproxy/ratelimit.
 
 use futures_util::future::join_all;
-use tollgate_redis::{EnvoyproxyLimiter, RedisDecision};
+use tollgate_redis::{EnvoyproxyLimiter, RedisDecision, Source};
 use tollgate_rules::{LimitStore, Rule, RuleClaim, RuleLimit, StoreAnswer};
 
 use super::own_limits::OwnLimits;
@@ -54,13 +54,24 @@ impl LimitStore for EnvoyproxyStore<'_> {
     }
 
     async fn charge_each(&mut self, claims: &mut [RuleClaim<'_>]) {
-        let answers = self.check_all(claims).await;
+        let decisions = self.check_all(claims).await;
+        let answers = decisions.into_iter().map(|decision| decision.map(answer)).collect();
         report(claims, answers, |claim, answers| claim.charged(answers));
     }
 
     async fn charge_used(&mut self, claims: &mut [RuleClaim<'_>]) {
-        let answers = self.check_all(claims).await;
-        report(claims, answers, |claim, answers| claim.settled(answers, 0));
+        let decisions = self.check_all(claims).await;
+        for (claim, decision) in claims.iter_mut().zip(decisions) {
+            let Some(decision) = decision else { continue };
+            // The store counts every cost, even one that it denies. Without the store, a cost is charged only if this
+            // node's share admits it.
+            let is_charged = match decision.source() {
+                Source::Share => decision.is_allowed(),
+                source => !source.is_degraded(),
+            };
+            let uncharged = if is_charged { 0 } else { claim.cost() };
+            claim.settled(&[answer(decision)], uncharged);
+        }
     }
 
     /// Units that the store does not take back stay counted, which can only make the limit stricter.
@@ -86,13 +97,13 @@ impl EnvoyproxyStore<'_> {
         Some(CountedClaim { limiter, stem: claim.envoyproxy_stem(), cost: claim.cost() })
     }
 
-    /// Checks all open claims at the same time. The answer for a claim that is not open is `None`.
-    async fn check_all(&self, claims: &[RuleClaim<'_>]) -> Vec<Option<StoreAnswer>> {
+    /// Checks all open claims at the same time. The decision about a claim that is not open is `None`.
+    async fn check_all(&self, claims: &[RuleClaim<'_>]) -> Vec<Option<RedisDecision>> {
         let asked = claims.iter().map(|claim| {
             let counted = self.counted(claim);
             async move {
                 let CountedClaim { limiter, stem, cost } = counted?;
-                Some(answer(limiter.check_n(stem, cost).await))
+                Some(limiter.check_n(stem, cost).await)
             }
         });
         join_all(asked).await

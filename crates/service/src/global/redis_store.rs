@@ -298,7 +298,8 @@ impl<'a> StoredClaim<'a> {
             match limiter.entry(&self.client).queue(self.cost, wait).await {
                 Ok(place) => {
                     let decision = Decision::from(place.permit().permit().summary());
-                    asked.push(StoreAnswer { wait: place.wait(), ..decision.into() });
+                    let (wait, is_without_store) = (place.wait(), place.fault().is_some());
+                    asked.push(StoreAnswer { wait, is_without_store, ..decision.into() });
                     let (limiter, client) = (RedisLimiter::clone(limiter), self.client.clone());
                     taken.push(StoredCharge { limiter, client, place });
                 }

@@ -88,7 +88,6 @@ struct BucketHolder {
     stream: u64,
     entries: Entries,
     limit: LimitKey,
-    fill_s: u32,
 }
 
 /// The actions to send to each stream.
@@ -195,11 +194,7 @@ impl Quotas {
                     if pool.allowance() != allowance {
                         pool.change(allowance, now);
                     }
-                    let fill_s = allowance.fill_s;
                     let actions = pool.report(now, id, allowed, denied);
-                    if let Some(holder) = book.holders.get_mut(&id) {
-                        holder.fill_s = fill_s;
-                    }
                     book.write(actions, letters);
                     continue;
                 }
@@ -331,7 +326,7 @@ impl QuotaBook {
         }
         let (entries, limit) = (Arc::clone(entries), Arc::clone(limit));
         self.streams.get_mut(&stream)?.buckets.insert(Arc::clone(&entries), id);
-        self.holders.insert(id, BucketHolder { stream, entries, limit, fill_s: 1 });
+        self.holders.insert(id, BucketHolder { stream, entries, limit });
         Some(id)
     }
 
@@ -369,7 +364,10 @@ impl QuotaBook {
             let Some(holder) = self.holders.get(&id) else { continue };
             let part = match action {
                 Action::Assign(share) => {
-                    assignment(&holder.entries, token_bucket(share, holder.fill_s))
+                    // The fill interval is the pool's, because `share` was computed for it. The limit may have changed
+                    // since the holder's last report.
+                    let Some(pool) = self.pools.get(&holder.limit) else { continue };
+                    assignment(&holder.entries, token_bucket(share, pool.allowance().fill_s))
                 }
                 Action::Abandon => {
                     let part = abandonment(&holder.entries);

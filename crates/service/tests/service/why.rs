@@ -79,6 +79,12 @@ descriptors:
   - {key: local, on_error: local, rate_limit: {unit: hour, requests_per_unit: 1}}
   - {key: allow, on_error: allow, rate_limit: {unit: hour, requests_per_unit: 1}}
   - {key: deny, on_error: deny, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - key: queue_allow
+    on_error: allow
+    rate_limit: {unit: hour, requests_per_unit: 1, algorithm: gcra, queue: 1}
+  - key: queue_local
+    on_error: local
+    rate_limit: {unit: hour, requests_per_unit: 1, algorithm: gcra, queue: 1}
 ";
     // Each array says which of two requests is admitted.
     let (local, allow, deny) = ([true, false], [true, true], [false, false]);
@@ -98,8 +104,13 @@ descriptors:
         let store = "degraded: redis://127.0.0.1:1/ has not answered since ";
         assert!(told.starts_with(store) && told.ends_with("; rules decide by on_error"), "{told}");
         assert_eq!(world.metric("tollgate_store_degraded").await.as_deref(), Some("1"));
-        for (key, admitted) in [("none", none), ("local", local), ("allow", allow), ("deny", deny)]
-        {
+        for (key, admitted) in [
+            ("none", none),
+            ("local", local),
+            ("allow", allow),
+            ("deny", deny),
+            ("queue_allow", allow),
+        ] {
             for is_admitted in admitted {
                 let (allowed, statuses) = world.check("d", &json!([{ key: "x" }]), 1).await;
                 let reason = if is_admitted { "store_down_allowed" } else { "store_down_denied" };
@@ -113,6 +124,12 @@ descriptors:
             let expected = u64::from(admitted != local);
             assert_eq!((status, uncharged), (200, expected), "{on_error:?}: {key}");
         }
+        for key in ["queue_allow", "queue_local"] {
+            let body = json!({"domain": "d", "descriptors": [{ key: "z" }], "cost": 1});
+            let (status, answer) = world.post("/v1/reserve", body).await;
+            let told = (status, answer["statuses"][0]["reason"].as_str());
+            assert_eq!(told, (200, Some("store_down_allowed")), "{on_error:?}: {key}");
+        }
         let descriptor = json!({"entries": [{"key": "deny", "value": "x"}]});
         let body = json!({"domain": "d", "descriptors": [descriptor]});
         let (status, answer) = world.post("/json", body).await;
@@ -121,5 +138,34 @@ descriptors:
         assert_eq!((status, headers.last()), (429, Some(&told)));
         let connections = world.metric("tollgate_store_connections_total").await;
         assert_eq!(connections.as_deref(), Some("0"));
+    }
+}
+
+/// Nothing listens there. The key of each rule says its `on_error`.
+#[tokio::test]
+async fn without_the_store_envoyproxys_keys_are_charged_only_what_this_nodes_share_admits() {
+    let rules = "
+domain: d
+descriptors:
+  - {key: local, on_error: local, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - {key: allow, on_error: allow, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - {key: deny, on_error: deny, rate_limit: {unit: hour, requests_per_unit: 1}}
+";
+    let store = Global::new("redis://127.0.0.1:1/");
+    let global = Some(Global { envoyproxy: Some(String::new()), ..store });
+    let settings = RuleSettings { compat: true, ..RuleSettings::default() };
+    let more = |options| Options { global, settings, ..options };
+    let world = serve_with("without_the_store_envoyproxy", rules, more).await;
+    // Each array says how many units of two charges of one unit are not charged.
+    for (key, uncharged) in [("local", [0, 1]), ("allow", [1, 1]), ("deny", [1, 1])] {
+        for expected in uncharged {
+            let body = json!({"domain": "d", "descriptors": [{ key: "x" }], "cost": 1});
+            let (status, answer) = world.post("/v1/charge", body).await;
+            let told = answer["statuses"][0]["uncharged"].as_u64().unwrap_or(0);
+            assert_eq!((status, told), (200, expected), "{key}");
+        }
+        let series = format!("tollgate_rule_uncharged_total{{domain=\"d\",rule=\"{key}\"}}");
+        let total = uncharged.iter().sum::<u64>().to_string();
+        assert_eq!(world.metric(&series).await, Some(total), "{key}");
     }
 }

@@ -1,4 +1,5 @@
-//! Tests of the bounds on the memory of quotas, and of the assignments of Envoys that come back after a restart.
+//! Tests of the bounds on the memory of quotas, of assignments after a reload, and of the assignments of Envoys that
+//! come back after a restart.
 
 use std::time::Duration;
 
@@ -6,6 +7,7 @@ use tollgate::ManualClock;
 use tollgate_rules::{RuleCache, RuleSettings, RuleText, StateError};
 
 use super::*;
+use crate::protocol::kinds::TokenBucket;
 use crate::protocol::quota::BucketId;
 use crate::protocol::quota::rate_limit_quota_usage_reports::BucketQuotaUsage;
 use crate::quota::SavedQuotas;
@@ -125,6 +127,12 @@ const OTHER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
 
 /// The assignments in an answer: the value of each bucket, and its tokens per fill.
 fn told(answers: &mut mpsc::Receiver<QuotaAnswer>) -> Vec<(Vec<u8>, u32)> {
+    let of = |(value, bucket): (_, TokenBucket)| (value, bucket.tokens_per_fill.expect("tokens"));
+    token_buckets(answers).into_iter().map(of).collect()
+}
+
+/// The assignments in an answer: the value of each bucket, and its token bucket.
+fn token_buckets(answers: &mut mpsc::Receiver<QuotaAnswer>) -> Vec<(Vec<u8>, TokenBucket)> {
     let mut told = Vec::new();
     while let Ok(Ok(answer)) = answers.try_recv() {
         for action in answer.bucket_action {
@@ -134,10 +142,38 @@ fn told(answers: &mut mpsc::Receiver<QuotaAnswer>) -> Vec<(Vec<u8>, u32)> {
             let strategy = action_of.rate_limit_strategy.and_then(|one| one.strategy);
             let Some(Strategy::TokenBucket(bucket)) = strategy else { panic!("{strategy:?}") };
             let value = action.bucket_id.expect("a bucket").bucket["k"].clone();
-            told.push((value, bucket.tokens_per_fill.expect("tokens")));
+            told.push((value, bucket));
         }
     }
     told
+}
+
+#[test]
+fn after_a_reload_an_envoy_that_has_not_reported_gets_the_new_fill_interval_too() {
+    let (clock, _, maker) = quotas();
+    // These quotas assign nothing for 11 s.
+    let quotas = Quotas::new(clock.clone().into());
+    let mut streams = [ENVOY, OTHER].map(|address| quotas.open(address).expect("room"));
+    let report = |stream: &OpenedStream| {
+        let reported = quotas.report(&maker, stream.id, &reports(["x".to_owned()]));
+        reported.expect("a good report");
+    };
+    clock.advance(Duration::from_secs(7));
+    streams.iter().for_each(report);
+    let hourly = RULES.replace("second", "hour");
+    maker.cache().load(&[RuleText::new("rules.yaml", hourly)]).expect("good rules");
+    clock.advance(Duration::from_secs(2));
+    report(&streams[0]);
+    clock.advance(Duration::from_secs(2));
+    quotas.tick();
+    for (place, stream) in streams.iter_mut().enumerate() {
+        let given = token_buckets(&mut stream.answers);
+        let seconds = |(_, bucket): &(Vec<u8>, TokenBucket)| {
+            bucket.fill_interval.as_ref().map(|interval| interval.seconds)
+        };
+        let seconds: Vec<_> = given.iter().map(seconds).collect();
+        assert_eq!(seconds, [Some(36_000)], "Envoy {place}");
+    }
 }
 
 /// The quotas of the next service, which starts a second after this service has stopped.
