@@ -381,7 +381,12 @@ fn by_store(claims: &[RedisClaim<'_>], verb: ScriptVerb, verdict: &StoreVerdict)
 fn said(claim: &RedisClaim<'_>, sight: &Sight, admitted: bool) -> Told {
     let Sight { seen, now_us, held } = sight;
     let view = StateView { plan: &claim.inner().plan, state: &seen.state, now_us: *now_us };
-    let charged = if admitted || !seen.admits { claim.cost } else { 0 };
+    // A group that may be left out of an admitted request, and that did not fit, is not charged.
+    let charged = match (seen.admits, admitted) {
+        (true, true) => seen.units,
+        (true, false) => 0,
+        (false, _) => claim.cost,
+    };
     let told = view.told(seen.admits, charged);
     // Only the store decides a request under several limits. If this limit denies, the answer leaves out the units of
     // this node's leases, since those cannot admit the request.

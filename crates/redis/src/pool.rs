@@ -326,6 +326,11 @@ impl PoolNode {
         // The words are in the same slot as the limiter's key.
         let ask = ScriptRequest { verb: ScriptVerb::Check, parts };
         let reply = inner.link(&self.client).call(ask, inner.due()).await?;
+        // The script has charged no report, since some word was above its capacity, as after the server's clock was set
+        // back. The report is sent again.
+        if !reply.admitted {
+            return Err(Fault::Unexpected);
+        }
         let is_empty = |state: &State| matches!(state, State::Gcra { debt: 0 });
         let found = (0..).zip(&reply.parts).find(|(_, seen)| !is_empty(&seen.state));
         self.headroom.learn(found.map(|(level, _)| level), asked_ms);

@@ -229,6 +229,33 @@ fn a_refund_leaves_the_others_in_the_log_and_no_empty_entry() {
     assert_eq!(call(charge, 60, 9, 0), (9, 0, 60 * second));
 }
 
+/// Units that were used without asking are charged beyond the limit, with either verb. One call charges at most the
+/// limit.
+#[test]
+#[ignore = "needs redis-server"]
+fn a_log_is_charged_with_units_that_were_used_without_asking() {
+    let (_server, mut told) = start(NEVER_SET_BACK);
+    for policy in ["sliding-log 10/m", "sliding-log 10/m count-denied"] {
+        let plan = plan(policy);
+        for verb in [ScriptVerb::Add, ScriptVerb::Charge] {
+            let key = format!("{policy} {verb:?}");
+            let mut charge = |at_s: u64, units| {
+                let ask = ask(verb, &key, &plan, Units::owed(units));
+                let reply = told.call(NOW_US + at_s * SECOND, ask);
+                (reply.parts[0].units, view(&plan, &reply).remaining())
+            };
+            assert_eq!(charge(0, 0), (0, 10), "{key}");
+            assert_eq!(charge(0, 5), (5, 5), "{key}");
+            assert_eq!(charge(1, 3), (3, 2), "{key}");
+            assert_eq!(charge(2, 25), (10, 0), "{key}");
+            let denied = told.call(NOW_US + 61 * SECOND, peek(&key, &plan));
+            assert!(!denied.admitted, "{key}");
+            let admitted = told.call(NOW_US + 62 * SECOND, check(&key, &plan, 10));
+            assert!(admitted.admitted, "{key}");
+        }
+    }
+}
+
 /// A refund may write a thousand entries. A refund that would have to write more gives nothing back, and changes
 /// nothing.
 #[test]

@@ -42,6 +42,8 @@ pub(crate) struct Holding {
     leases: [LeasedUnits; 2],
     want: u64,
     asking: bool,
+    /// True if the units that are asked for were charged before the key was forgotten. They are not entered.
+    void: bool,
     /// The number of events that make the answer to an earlier peek out of date: requests for a lease or a peek,
     /// charges without a lease, and resets. If two looks find the same number, there was no such event in between.
     asks: u64,
@@ -110,13 +112,24 @@ impl Holding {
 
     /// Enters the answer to a peek. A limiter peeks before it spends units that were charged under another policy.
     pub(crate) fn seen(&mut self, terms: Terms, beyond: Beyond) {
+        if !self.is_void() {
+            self.see(terms, beyond);
+        }
+    }
+
+    /// Ends the request that is under way. Returns true if its answer is from before the key was forgotten.
+    fn is_void(&mut self) -> bool {
         self.asking = false;
-        self.see(terms, beyond);
+        std::mem::take(&mut self.void)
     }
 
     /// Enters a lease that the store has granted.
     pub(crate) fn granted(&mut self, terms: Terms, grant: Grant, now_ns: u64) {
-        self.asking = false;
+        // The store has forgotten the charge of this lease, or the lease was charged just after that. Nobody knows
+        // which, so it is neither spent nor given back.
+        if self.is_void() {
+            return;
+        }
         // If the limit has next to nothing left, no lease is asked for ahead of time, since each call would get only
         // the one unit that has just come back. The store is still asked when a caller needs the units that are left.
         let remaining = grant.beyond.remaining;
@@ -160,13 +173,15 @@ impl Holding {
         retry_ns: u64,
         now_ns: u64,
     ) {
-        self.seen(terms, beyond);
-        self.denied = Some(StoreDenial::new(terms, least, retry_ns, now_ns));
+        if !self.is_void() {
+            self.see(terms, beyond);
+            self.denied = Some(StoreDenial::new(terms, least, retry_ns, now_ns));
+        }
     }
 
     /// Notes that the store did not answer, or that the request for a lease was dropped.
     pub(crate) fn failed(&mut self, fault: Fault, now_ns: u64) {
-        self.asking = false;
+        _ = self.is_void();
         self.failed = Some((now_ns, fault));
     }
 
@@ -229,7 +244,7 @@ impl Holding {
     pub(crate) fn forget(&mut self) {
         let Self { want, asking, asks, .. } = *self;
         // The answer to an earlier peek would be about the forgotten state. Raising `asks` makes that answer invalid.
-        *self = Self { want, asking, asks: asks + 1, ..Self::default() };
+        *self = Self { want, asking, void: asking, asks: asks + 1, ..Self::default() };
     }
 
     /// Whether the key can be forgotten without losing units or a denial.

@@ -285,7 +285,7 @@ local function logs()
     if limit.verb == CHECK and charged then
       units = units_of(limit.want, limit.least, limit.share, limit.room)
       if units > 0 then push(log, units) end
-    elseif limit.verb == CHARGE then
+    elseif limit.verb == CHARGE or limit.verb == ADD then
       -- To charge more units than the limit at one time would not make denials last longer.
       units = min(limit.want, limit.b)
       if units > 0 then push(log, units) end

@@ -232,9 +232,13 @@ impl ScriptPlan {
     /// bounds the units ahead of the request: waiting requests are stored nowhere, so the units ahead cannot be
     /// counted.
     pub(crate) fn asks_again(&self, wait: Wait) -> bool {
+        !self.counts_denials() && wait.max_behind() == u64::MAX
+    }
+
+    /// Whether a denial changes the state. A sliding log may count denials, too, although it has no `rules`.
+    pub(crate) fn counts_denials(&self) -> bool {
         let at_limit = self.policy.at_limit();
-        let counts = at_limit.count_denied != CountDenied::No || at_limit.penalty.is_some();
-        !counts && wait.max_behind() == u64::MAX
+        at_limit.count_denied != CountDenied::No || at_limit.penalty.is_some()
     }
 
     /// The number of parts by which the debt may exceed the capacity so that a new place waits at most `wait`. Only

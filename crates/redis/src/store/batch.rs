@@ -2,8 +2,8 @@
 //!
 //! Requests for one unit of the same limit are merged into one request for as many units. The requests that came first
 //! get the units that the merged request takes. Each request gets the answer that it would get alone, since requests
-//! for one unit differ only in their order. If the policy says that a denial changes the state, requests are not
-//! merged.
+//! for one unit differ only in their order. Requests are not merged if a denial changes the state, or under a soft
+//! limit, where an answer says whether the request was within the limit.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -178,7 +178,8 @@ fn is_one_unit(ask: &ScriptRequest) -> bool {
             ask.verb == ScriptVerb::Check
                 && only.units == Units::exactly(1)
                 && only.say == Weight::Denies
-                && only.plan.rules.is_none()
+                && !only.plan.counts_denials()
+                && only.plan.soft_bp == 0
         }
         _ => false,
     }
@@ -247,6 +248,22 @@ mod tests {
             vec![ask("a", Units::exactly(1)), ask("a", Units::exactly(2)), ask("a", lease), peek];
         let (jobs, _answers) = jobs(asks);
         assert_eq!(Batch::of(jobs).asks(0..4).count(), 4);
+    }
+
+    #[test]
+    fn requests_are_not_merged_where_a_denial_counts_or_a_limit_is_soft() {
+        let asked = |policy: &str| {
+            let plan = ScriptPlan::new(policy.parse().unwrap()).unwrap();
+            let one = || {
+                let parts = vec![ScriptPart::new(b"a".to_vec(), plan, Units::exactly(1))];
+                ScriptRequest { verb: ScriptVerb::Check, parts }
+            };
+            let (jobs, _answers) = jobs(vec![one(), one()]);
+            Batch::of(jobs).0.len()
+        };
+        assert_eq!(["10/m", "sliding-log 10/m"].map(asked), [1, 1]);
+        let apart = ["10/m count-denied", "sliding-log 10/m count-denied", "10/m soft 10%"];
+        assert_eq!(apart.map(asked), [2, 2, 2]);
     }
 
     #[test]

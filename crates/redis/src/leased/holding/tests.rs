@@ -36,6 +36,20 @@ fn one_asks_and_the_others_wait() {
 }
 
 #[test]
+fn a_lease_that_was_under_way_when_the_key_was_forgotten_is_not_spent() {
+    let mut holding = Holding::default();
+    assert_eq!(spend(&mut holding, 3, 0), Spend::Ask(LeaseWant { want: 3, least: 3 }));
+    holding.forget();
+    assert_eq!(spend(&mut holding, 1, 0), Spend::Wait);
+    holding.granted(TERMS, grant(4, 0), MS);
+    assert_eq!(holding.left(), 0);
+    // The next lease is asked for and spent as usual.
+    assert!(matches!(spend(&mut holding, 3, MS), Spend::Ask(_)));
+    holding.granted(TERMS, grant(4, MS), MS);
+    assert!(is_spent(spend(&mut holding, 3, MS)));
+}
+
+#[test]
 fn leases_that_are_spent_at_once_double_up_to_half_of_what_a_node_may_hold() {
     let mut holding = Holding::default();
     let mut now_ns = 0;
