@@ -18,19 +18,19 @@ mod replay_failures;
 mod replay_format_failures;
 mod replay_formats;
 mod replay_rules;
-#[cfg(unix)]
+#[cfg(all(unix, feature = "serve"))]
 mod serve_connections;
-#[cfg(unix)]
+#[cfg(all(unix, feature = "serve"))]
 mod serve_log;
 #[cfg(all(unix, feature = "serve"))]
 mod serve_redis;
-#[cfg(unix)]
+#[cfg(all(unix, feature = "serve"))]
 mod serve_reload;
-#[cfg(unix)]
+#[cfg(all(unix, feature = "serve"))]
 mod serve_reports;
-#[cfg(unix)]
+#[cfg(all(unix, feature = "serve"))]
 mod serve_settings;
-#[cfg(unix)]
+#[cfg(all(unix, feature = "serve"))]
 mod serve_state;
 #[path = "common/serving.rs"]
 mod serving;

@@ -20,11 +20,11 @@ mod replay_suggest;
 #[cfg(feature = "serve")]
 mod rules_redis;
 mod sample_log;
-#[cfg(unix)]
+#[cfg(all(unix, feature = "serve"))]
 mod serve;
-#[cfg(unix)]
+#[cfg(all(unix, feature = "serve"))]
 mod serve_config;
-#[cfg(unix)]
+#[cfg(all(unix, feature = "serve"))]
 mod serve_max_age;
 #[path = "common/serving.rs"]
 mod serving;
