@@ -9,7 +9,7 @@ use tollgate_service::{Options, OtlpProtocol, TraceSampling, Traces};
 use tonic::Request;
 
 use crate::common::reports::{CollectorMood, attribute, collector, collector_over_http, hex};
-use crate::common::{World, descriptor, raw, refused, request, serve_with};
+use crate::common::{World, descriptor, directory, raw, refused, request, serve_with};
 
 const RULES: &str = "
 domain: shop
@@ -189,6 +189,8 @@ async fn a_collector_that_hangs_delays_no_answer_and_not_the_end() {
 
 #[tokio::test]
 async fn what_cannot_be_a_collector_is_refused_at_the_start() {
+    let rules = directory("traces_refused");
+    std::fs::write(rules.join("rules.yaml"), RULES).expect("a file below target");
     for (endpoint, of_roots, reason) in [
         ("collector:4317", 0.0, "it begins with neither http:// nor https://"),
         ("http://", 0.0, ""),
@@ -197,8 +199,7 @@ async fn what_cannot_be_a_collector_is_refused_at_the_start() {
     ] {
         let sampling = TraceSampling { of_roots, ..TraceSampling::default() };
         let traces = Some(Traces { sampling, ..Traces::new(endpoint) });
-        let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/rules");
-        let error = refused(Options { traces, ..Options::new(rules) }).await;
+        let error = refused(Options { traces, ..Options::new(&rules) }).await;
         let expected = format!("traces cannot be sent to {endpoint}: {reason}");
         assert!(error.to_string().starts_with(&expected), "{error}");
     }
