@@ -1,4 +1,4 @@
-//! How much a policy admits at most.
+//! The bounds of a policy: the most that it admits at once, and in a period.
 
 use tollgate::{Algorithm, CalendarUnit, Policy, Rounding};
 

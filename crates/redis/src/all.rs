@@ -455,6 +455,8 @@ fn charge_shares(claims: &[RedisClaim<'_>], places: &[usize]) -> Result<(), usiz
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::script::PartReply;
+    use crate::script::state::State;
     use crate::{RedisLimiter, Settings, Store};
 
     /// Limiters with these policies, whose store is never there.
@@ -480,6 +482,18 @@ mod tests {
             assert_eq!(told.summary().cost, cost);
         }
         assert!(!both(1).await.is_allowed());
+    }
+
+    #[tokio::test]
+    async fn a_trial_that_did_not_fit_in_an_admitted_request_is_told_no_cost() {
+        let [trial] = limiters(["1/d"]);
+        let claim = trial.entry("key").cost(3).in_group(1, Weight::Counts);
+        let told = |units| {
+            let state = State::Gcra { debt: 0 };
+            let seen = PartReply { admits: true, broken: false, astray: false, units, state };
+            said(&claim, &Sight { seen, now_us: 7, held: 0 }, true).cost
+        };
+        assert_eq!([told(0), told(3)], [0, 3]);
     }
 
     #[tokio::test]

@@ -76,7 +76,8 @@ impl Gate {
     ///
     /// The limit may be kept elsewhere; then a request waits for its decision.
     ///
-    /// ```no_run
+    #[cfg_attr(feature = "redis", doc = "```no_run")]
+    #[cfg_attr(not(feature = "redis"), doc = "```ignore")]
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use tollgate_redis::{RedisLimiter, Settings, Store};
@@ -160,7 +161,8 @@ impl Gate {
     /// then the limit has counted the denial, if its policy counts denials. A request that is dropped while the lender
     /// is asked may leave its loan charged until the loan drains.
     ///
-    /// ```
+    #[cfg_attr(feature = "elastic", doc = "```")]
+    #[cfg_attr(not(feature = "elastic"), doc = "```ignore")]
     /// use std::sync::Arc;
     /// use tollgate::{KeyedLimiter, Quota};
     /// use tollgate_elastic::SparePool;
@@ -176,7 +178,8 @@ impl Gate {
     ///
     /// With a limit in Redis, and a pool that all nodes share:
     ///
-    /// ```no_run
+    #[cfg_attr(feature = "redis", doc = "```no_run")]
+    #[cfg_attr(not(feature = "redis"), doc = "```ignore")]
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use std::time::Duration;

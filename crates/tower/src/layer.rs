@@ -103,7 +103,8 @@ impl RateLimitLayer {
     ///
     /// Limits in Redis:
     ///
-    /// ```no_run
+    #[cfg_attr(feature = "redis", doc = "```no_run")]
+    #[cfg_attr(not(feature = "redis"), doc = "```ignore")]
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use tollgate_redis::{RedisLimiter, Settings, Store};

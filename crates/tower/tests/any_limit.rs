@@ -2,6 +2,8 @@
 //! that do.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use crate::common::{
@@ -232,6 +234,39 @@ async fn what_has_no_queue_denies_at_once() {
         statuses.push(service.clone().oneshot(from(PEER)).await.unwrap().status().as_u16());
     }
     assert_eq!(statuses, [200, 429]);
+}
+
+/// A limit of a user's own making loses its entry in the middle of a decision, at each point in turn. A limit without an
+/// entry from the start has no queue and is asked at once.
+#[tokio::test(start_paused = true)]
+async fn a_request_whose_limit_loses_its_entry_is_denied_and_not_let_through() {
+    struct Forgetful(Limiter, AtomicUsize);
+    impl GateLimit for Forgetful {
+        fn policy_of(&self, tier: usize) -> Option<tollgate::Policy> {
+            GateLimit::policy_of(&self.0, tier)
+        }
+        fn check(&self, _: &Key, cost: u64) -> LimitAnswer {
+            LimitAnswer::Now(self.0.check_n(cost))
+        }
+        fn claim<'l>(&'l self, _: &Key, cost: u64) -> Option<tollgate::Claim<'l>> {
+            Some(self.0.entry().cost(cost))
+        }
+        fn full_entry(&self, _: &Key) -> Option<tollgate::Entry<'_>> {
+            let left = self.1.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+            left.is_ok().then(|| self.0.entry())
+        }
+    }
+    let clock = ManualClock::new();
+    for (entries, expected) in [(0, 429), (1, 503), (2, 429)] {
+        // The limit has no room, so only a request that no limit has decided could pass.
+        let limit = one("1/h", &clock);
+        assert!(limit.check().is_allowed());
+        let limit = Forgetful(limit, AtomicUsize::new(entries));
+        let gate = Gate::new(limit, Everyone).delay(Duration::from_secs(9), tokio::time::sleep);
+        let service = RateLimitLayer::of(gate).layer(inner());
+        let status = service.oneshot(from(PEER)).await.unwrap().status();
+        assert_eq!(status, expected, "{entries}");
+    }
 }
 
 #[test]

@@ -19,7 +19,7 @@ use tower::{Layer, ServiceExt};
 
 use crate::common::Scratch;
 
-/// Whether each request was admitted, or the error of a place that refuses the policy.
+/// For each request, true if it was admitted. The error is what a layer says that refuses the policy.
 pub(crate) type Answers = Result<Vec<bool>, String>;
 
 pub(crate) fn policy(text: &str) -> Policy {

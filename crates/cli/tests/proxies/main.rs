@@ -99,7 +99,7 @@ fn what_rules_name_reaches_them_and_the_rest_passes_as_it_was_sent() {
         let answer = world.ask_with("127.0.0.4", "/", &["-X", "POST", "--data-binary", &data]);
         assert_eq!(answer.status, 200, "{proxy:?}");
         assert!(answer.body == format!("POST / {body}"), "{proxy:?}: {} bytes", answer.body.len());
-        // What the application refuses stays what it said.
+        // If the application itself refuses a request, the proxy passes on the application's answer.
         let answer = world.ask("127.0.0.5", "/forbidden", &[]);
         assert_eq!((answer.status, answer.body.as_str()), (403, "GET /forbidden "), "{proxy:?}");
     }

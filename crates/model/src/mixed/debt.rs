@@ -145,8 +145,8 @@ impl KeyDebt {
         self.compare(when, changes, |expected| expected.agrees(ask, decision))
     }
 
-    /// Whether the table has no cell for the key. The denial of a cost that never fits has the reason `NeverFits`, so a
-    /// missing cell shows only in the denial's figures: nothing remains although the key owes nothing.
+    /// True if the table has no cell for the key. If the cost never fits, the denial gives that as its reason. The
+    /// missing cell then shows only in the denial's figures: nothing remains, although the key owes nothing.
     fn has_no_cell(&self, denial: &Denial, When { now_ns, high_ns }: When) -> bool {
         match denial.reason() {
             DenialReason::TableFull => true,

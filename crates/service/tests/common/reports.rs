@@ -1,7 +1,7 @@
 //! Collectors of traces over OTLP, and a copy of the log.
 
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 
 use axum::Router;
 use axum::body::Bytes;
@@ -133,6 +133,13 @@ impl Write for LogLines {
 
 impl LogLines {
     pub(crate) fn begin() -> (Self, DefaultGuard) {
+        // While there is one subscriber, a place in the code that first speaks on another test's thread, which has none,
+        // would stay silent for all threads. A subscriber for all threads that writes nothing prevents this.
+        static EVERYWHERE: Once = Once::new();
+        EVERYWHERE.call_once(|| {
+            let silent = tracing_subscriber::registry();
+            tracing::subscriber::set_global_default(silent).expect("no test sets another");
+        });
         let log = Self::default();
         let writer = log.clone();
         let lines = tracing_subscriber::fmt()
